@@ -1,0 +1,1 @@
+"""One GPU's process: a deadline scheduler over Qwen3-TTS's stages."""

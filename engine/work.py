@@ -1,0 +1,105 @@
+"""What the scheduler launches and what comes back: Work → Batch → Ticket → Outcome.
+
+`Stages` is the loop's whole view of the model, real or pretended. Pure: no torch, no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from engine.api import Info
+
+if TYPE_CHECKING:
+    from engine.text import TextFeed
+    from engine.utterance import Utterance
+
+
+class Stage(StrEnum):
+    """The four things a GPU can do for an utterance."""
+
+    PREFILL = "prefill"  # prompt → Talker cache, first code of frame 0
+    TALKER = "talker"  # one step → first code of the next frame
+    PREDICTOR = "predictor"  # the other codes of that frame
+    CODEC = "codec"  # waiting frames → samples
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one utterance could do now."""
+
+    utterance: Utterance
+    stage: Stage
+    frames: int  # codec: frames to decode; other stages: 1
+    latest_start: float  # s on the loop's clock: start later and the listener hears silence
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Works of one stage launched together; codec works share `frames`."""
+
+    stage: Stage
+    works: Sequence[Work]
+
+    @property
+    def frames(self) -> int:
+        """Frames per work."""
+        return self.works[0].frames
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The facts that only the data can tell, for one work."""
+
+    end_of_speech: bool = False  # prefill, talker: the first code was end-of-speech; no frame follows
+    pcm: bytes = b""  # codec: int16 little-endian, frames * FRAME_SAMPLES samples
+    error: str = ""  # this row failed alone; the others of its batch are well
+
+
+class Ticket(Protocol):
+    """A launch in flight."""
+
+    def done(self) -> bool:
+        """Has the device finished it?"""
+
+    def wait(self, timeout: float) -> None:
+        """Block until done or `timeout` seconds have passed, without holding the interpreter lock."""
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """One outcome per work, in order. Call once, when done."""
+
+
+class Stages(Protocol):
+    """Everything that runs on the device. Launches run in order.
+
+    A launch reads what it needs from `work.utterance` *as it stands at launch* and must not keep the reference:
+    slot           row of device state, stable until `release`
+    options        the `Open` command: voice, language, instructions, seed, sampling, ignore_eos
+    segment        `Segment`: tokens and layout of the text being spoken
+    segment_number 0, 1, … : part of the random counter
+    step           frame index inside the segment that PREFILL (0), TALKER or PREDICTOR works on
+    frame          the same frame counted from the utterance's start: where its codes are kept
+    eos_allowed    may this step draw end-of-speech?
+    decoded        CODEC: first frame (from the utterance's start) to decode; 0 = decode from scratch
+    """
+
+    @property
+    def info(self) -> Info:
+        """What this model can speak."""
+
+    def check(self, utterance: Utterance) -> str:
+        """Return the error code for options this model cannot do ("unsupported_voice"), or ""."""
+
+    def text(self) -> TextFeed:
+        """A fresh feed that turns one utterance's text into segments of tokens."""
+
+    def rows(self, stage: Stage) -> int:
+        """The most works of `stage` in one batch."""
+
+    def launch(self, batch: Batch) -> Ticket:
+        """Start a batch on the device."""
+
+    def release(self, slot: int) -> None:
+        """The slot's utterance is over; whatever is launched next for the slot starts afresh."""

@@ -1,0 +1,1 @@
+"""The network process: WebSocket, HTTP and Opus in front of an engine."""
