@@ -1,0 +1,142 @@
+"""TOML → frozen dataclasses. Unknown keys, wrong types and bad values are refused with what is known.
+
+Defaults stand here, once; `configs/default.toml` shows each with a comment, and a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.api import ConfigError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """What speaks, and on what."""
+
+    checkpoint: str = "embedded"  # "embedded", "silent" (tones, no model), a directory or a hub id
+    device: str = "auto"  # "auto", "cpu", "cuda", "cuda:1"
+    dtype: str = "auto"  # Talker and Predictor: "auto" (fp32 on CPU, bf16 on CUDA), "float32", "bfloat16"
+    threads: int = 0  # CPU threads of the model; 0: one per core, at most 4
+    slots: int = 8  # utterances at once
+    rows: int = 32  # most works in one batch
+    normalise: str = "auto"  # numbers to words: "auto" (embedded voice only), "on", "off"
+    segment_seconds: float = 0.0  # s of speech per prompt; 0: the checkpoint's own limit (12 or 60)
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConfig:
+    """When work must start; all in seconds."""
+
+    patience: float = 0.06  # start-up urgency: an unspoken utterance is due this long after it opened
+    margin: float = 0.025  # start this much before the latest moment (network, client work)
+    chunk_ladder: tuple[int, ...] = (1, 2, 4, 8, 12)  # frames per chunk, growing with the lead
+    load_limit: float = 0.9  # admit while the predicted busy share of the device stays below
+
+
+@dataclass(frozen=True, slots=True)
+class TrimConfig:
+    """Leading silence that is never sent."""
+
+    threshold_db: float = -45.0  # dBFS: quieter 20 ms windows are silence
+    keep: float = 0.02  # s kept before the onset
+    longest: float = 1.0  # s removed at most
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Everything one engine process needs."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+    trim: TrimConfig = field(default_factory=TrimConfig)
+
+
+def load(
+    path: Path | None, overrides: Sequence[str], sections: Mapping[str, type[T]]
+) -> dict[str, T]:
+    """Read `path` and `--set` overrides into one dataclass per top-level table.
+
+    Args:
+        path: a TOML file, or None for defaults alone.
+        overrides: `table.key=value` with a TOML value; a bare word counts as a string.
+        sections: the dataclass of each top-level table that may appear.
+
+    Raises: ConfigError naming file, key and what would be right.
+    """
+    where = str(path) if path else "--set"
+    tables = _read(path) if path else {}
+    for override in overrides:
+        _override(tables, override)
+    unknown = sorted(set(tables) - set(sections))
+    if unknown:
+        raise ConfigError(
+            f"{where}: unknown table `{unknown[0]}`; known tables: {', '.join(sections)}"
+        )
+    return {
+        name: _build(kind, tables.get(name, {}), f"{where}: `{name}`")
+        for name, kind in sections.items()
+    }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not valid TOML: {error}") from error
+
+
+def _override(tables: dict[str, Any], override: str) -> None:
+    name, equals, text = override.partition("=")
+    keys = name.strip().split(".")
+    if not equals or len(keys) < 2:
+        raise ConfigError(f"--set: want `table.key=value`, got: {override}")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    table = tables
+    for key in keys[:-1]:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"--set: `{key}` in `{name}` is a value, not a table")
+    table[keys[-1]] = value
+
+
+def _build(kind: type[T], table: Any, where: str) -> T:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where}: want a table, got: {table!r}")
+    hints = typing.get_type_hints(kind)
+    unknown = sorted(set(table) - set(hints))
+    if unknown:
+        raise ConfigError(f"{where}: unknown key `{unknown[0]}`; known keys: {', '.join(hints)}")
+    values = {key: _value(hints[key], value, f"{where}.`{key}`") for key, value in table.items()}
+    return kind(**values)
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        return _build(typing.cast(type[Any], hint), value, where)
+    if typing.get_origin(hint) is tuple:
+        if not isinstance(value, list):
+            raise ConfigError(f"{where}: want a list, got: {value!r}")
+        item = typing.get_args(hint)[0]
+        return tuple(_value(item, each, where) for each in value)
+    if typing.get_origin(hint) is types.UnionType:
+        hint = next(each for each in typing.get_args(hint) if each is not type(None))
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise ConfigError(f"{where}: want {hint.__name__}, got: {value!r}")
+    return value
