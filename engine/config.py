@@ -25,7 +25,9 @@ class ModelConfig:
 
     checkpoint: str = "embedded"  # "embedded", "silent" (tones, no model), a directory or a hub id
     device: str = "auto"  # "auto", "cpu", "cuda", "cuda:1"
-    dtype: str = "auto"  # Talker and Predictor: "auto" (fp32 on CPU, bf16 on CUDA), "float32", "bfloat16"
+    dtype: str = (
+        "auto"  # Talker and Predictor: "auto" (fp32 on CPU, bf16 on CUDA), "float32", "bfloat16"
+    )
     threads: int = 0  # CPU threads of the model; 0: one per core, at most 4
     slots: int = 8  # utterances at once
     rows: int = 32  # most works in one batch
@@ -37,7 +39,9 @@ class ModelConfig:
 class SchedulerConfig:
     """When work must start; all in seconds."""
 
-    patience: float = 0.06  # start-up urgency: an unspoken utterance is due this long after it opened
+    patience: float = (
+        0.06  # start-up urgency: an unspoken utterance is due this long after it opened
+    )
     margin: float = 0.025  # start this much before the latest moment (network, client work)
     chunk_ladder: tuple[int, ...] = (1, 2, 4, 8, 12)  # frames per chunk, growing with the lead
     load_limit: float = 0.9  # admit while the predicted busy share of the device stays below

@@ -29,7 +29,9 @@ class Segment:
 
     text_from: int  # code points of the utterance's text
     text_to: int  # exclusive; grows until closed
-    tokens: list[int] = field(default_factory=list)  # body ids, committed: never change once appended
+    tokens: list[int] = field(
+        default_factory=list
+    )  # body ids, committed: never change once appended
     closed: bool = False  # no more tokens will come
     frames_limit: int = 0  # runaway guard, from the text so far
     whole: bool = False  # non-streaming layout; decided when the prefill is launched

@@ -53,7 +53,9 @@ class Batch:
 class Outcome:
     """The facts that only the data can tell, for one work."""
 
-    end_of_speech: bool = False  # prefill, talker: the first code was end-of-speech; no frame follows
+    end_of_speech: bool = (
+        False  # prefill, talker: the first code was end-of-speech; no frame follows
+    )
     pcm: bytes = b""  # codec: int16 little-endian, frames * FRAME_SAMPLES samples
     error: str = ""  # this row failed alone; the others of its batch are well
 
