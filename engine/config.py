@@ -137,6 +137,11 @@ def _value(hint: Any, value: Any, where: str) -> Any:
             raise ConfigError(f"{where}: want a list, got: {value!r}")
         item = typing.get_args(hint)[0]
         return tuple(_value(item, each, where) for each in value)
+    if typing.get_origin(hint) is dict:
+        if not isinstance(value, dict):
+            raise ConfigError(f"{where}: want a table, got: {value!r}")
+        item = typing.get_args(hint)[1]
+        return {key: _value(item, each, f"{where}.`{key}`") for key, each in value.items()}
     if typing.get_origin(hint) is types.UnionType:
         hint = next(each for each in typing.get_args(hint) if each is not type(None))
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
