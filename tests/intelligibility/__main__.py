@@ -1,9 +1,10 @@
-"""How much of the speech a stranger understands: word error rate of a voice and of the voice that taught it.
+"""How much of the speech a stranger understands: word error rate of a voice and of its teacher.
 
     python -m tests.intelligibility --voice rms
 
-Speaks `sentences.txt` through `playhead say`, writes down what Whisper hears, does the same with the
-teacher (Debian package `flite`) and prints both rates and their ratio. Needs `requirements.txt`.
+Speaks `sentences.txt` through `playhead say`, writes down what Whisper hears, does the same with
+the teacher (Debian package `flite`) and prints both rates and their ratio. `requirements.txt` says
+what it needs.
 """
 
 from __future__ import annotations

