@@ -1,7 +1,7 @@
 """A checkpoint's JSON files → frozen dataclasses with the JSON's own names.
 
-Unknown keys are ignored, a missing one is a `CheckpointError` naming file and key. Architecture numbers have no
-defaults: the package's own Python defaults are wrong for every released checkpoint.
+Unknown keys are ignored, a missing one is a `CheckpointError` naming file and key. Architecture
+numbers have no defaults: the official package's own are wrong for every released checkpoint.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class TalkerConfig(DecoderConfig):
 
 @dataclass(frozen=True, slots=True)
 class GenerationConfig:
-    """How the checkpoint wants its codes drawn. Defaults: what the official wrapper falls back to."""
+    """How the checkpoint wants its codes drawn; defaults are the official wrapper's."""
 
     do_sample: bool = True
     repetition_penalty: float = 1.05
@@ -122,7 +122,7 @@ class CheckpointConfig:
     @property
     def instructions(self) -> bool:
         """Whether a style instruction means anything: the 0.6B was not trained for it."""
-        return self.tts_model_size not in ("0b6", "tiny")
+        return self.tts_model_size != "0b6"
 
 
 def read_config(folder: Path) -> CheckpointConfig:

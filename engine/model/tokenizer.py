@@ -1,0 +1,96 @@
+"""Text → ids, exactly as the checkpoint was trained: Qwen2's byte-level BPE.
+
+Text is tokenised inside its template and cut out by position, because a leading newline merges with
+the template's. Built from vocab.json, merges.txt and tokenizer_config.json, since the released
+checkpoints have no tokenizer.json.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
+from tokenizers.models import BPE
+
+from engine.api import CheckpointError
+from engine.model.config import read_json
+
+# Qwen2's pre-tokens. A transformers release swaps in another pattern for local folders, which
+# splits mixed-case words as the checkpoint never saw them.
+SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+ROLE_TOKENS = 3  # <|im_start|> assistant \n
+TAIL_TOKENS = 5  # <|im_end|> \n <|im_start|> assistant \n
+
+
+class TextTokenizer:
+    """One checkpoint's tokenizer and text templates."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the tokenizer's files. Raises: CheckpointError naming file and cause."""
+        self._tokenizer = _build(folder)
+        opening = self._encode(f"<|im_start|>assistant\nx{_TAIL}")
+        self.role = opening[:ROLE_TOKENS]  # opens the assistant's turn
+        if len(opening) != ROLE_TOKENS + 1 + TAIL_TOKENS:
+            raise CheckpointError(
+                f"{folder}: want `assistant` and the special tokens as one token each, "
+                f"got: {opening}"
+            )
+
+    def body(self, text: str) -> list[int]:
+        """Tokenise what is to be spoken; special tokens' names in it are parsed as such."""
+        return self._encode(f"<|im_start|>assistant\n{text}{_TAIL}")[ROLE_TOKENS:-TAIL_TOKENS]
+
+    def instruct(self, text: str) -> list[int]:
+        """Tokenise style instructions as the user's turn; none for empty text."""
+        return self._encode(f"<|im_start|>user\n{text}<|im_end|>\n") if text else []
+
+    def _encode(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+
+_TAIL = "<|im_end|>\n<|im_start|>assistant\n"
+
+
+def _build(folder: Path) -> Tokenizer:
+    vocabulary, merges = folder / "vocab.json", folder / "merges.txt"
+    try:
+        tokenizer = Tokenizer(BPE.from_file(str(vocabulary), str(merges)))
+    except Exception as error:  # the library raises bare Exception
+        raise CheckpointError(
+            f"{vocabulary} with {merges.name}: cannot be read: {error}"
+        ) from error
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(SPLIT), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    _add_tokens(tokenizer, folder / "tokenizer_config.json")
+    return tokenizer
+
+
+def _add_tokens(tokenizer: Tokenizer, path: Path) -> None:
+    """Add the special tokens, in id order, so that each gets the id that the file gives it."""
+    added = read_json(path).get("added_tokens_decoder")
+    if not isinstance(added, dict):
+        raise CheckpointError(f"{path}: lacks `added_tokens_decoder`")
+    for number, token in sorted((int(number), token) for number, token in added.items()):
+        content = token["content"]
+        special = AddedToken(
+            content,
+            lstrip=token.get("lstrip", False),
+            rstrip=token.get("rstrip", False),
+            single_word=token.get("single_word", False),
+            normalized=token.get("normalized", False),
+        )
+        tokenizer.add_special_tokens([special])
+        if tokenizer.token_to_id(content) != number:
+            raise CheckpointError(
+                f"{path}: `{content}` should be id {number} after the vocabulary, "
+                f"got: {tokenizer.token_to_id(content)}"
+            )
