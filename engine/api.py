@@ -1,8 +1,8 @@
 """The seam between gateway and engine: commands, events, constants, errors.
 
-Everything here is frozen and crosses processes. Durations are seconds (float), audio positions are samples (int);
-no timestamp crosses. Nothing raises across the seam: a refusal or a failure is an `Ended`.
-Standard library only.
+Everything here is frozen and crosses processes. Durations are seconds (float), audio positions
+are samples (int); no timestamp crosses. Nothing raises across the seam: a refusal or a
+failure is an `Ended`. Standard library only.
 """
 
 from __future__ import annotations
@@ -104,12 +104,15 @@ Command: TypeAlias = Open | Append | Flush | Finish | Playback | Cancel
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """The next piece of sound of an utterance. May be empty: then it only carries `text_to` or `last`."""
+    """The next piece of sound of an utterance.
+
+    May be empty: then it only carries `text_to` or `last`.
+    """
 
     utterance: str
     start: int  # samples of this utterance sent before
     pcm: bytes  # int16 little-endian mono at SAMPLE_RATE
-    text_to: int  # code points of the text spoken by the end of `pcm`: an estimate, exact at segment ends
+    text_to: int  # code points spoken by the end of `pcm`: an estimate, exact at segment ends
     last: bool  # nothing but `Ended` follows
 
 

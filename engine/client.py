@@ -1,13 +1,15 @@
 """What the gateway holds of an engine: one client, one `Speech` per utterance.
 
-`LocalEngine` runs the engine on a thread of this process (CPU, laptops, tests); `RemoteEngine` talks to an engine
-process over a socket. Both deliver the same events in the same order. Nothing here imports torch until a
-`LocalEngine` starts.
+`LocalEngine` runs the engine on a thread of this process (CPU, laptops, tests); `RemoteEngine`
+talks to an engine process over a socket. Both deliver the same events in the same order. Nothing
+here imports torch until a `LocalEngine` starts.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 
@@ -17,6 +19,7 @@ from engine.api import (
     Cancel,
     Command,
     Ended,
+    EngineGone,
     Event,
     Finish,
     Flush,
@@ -27,12 +30,21 @@ from engine.api import (
     PlaybackState,
     Status,
 )
+from engine.config import EngineConfig
+from engine.thread import EngineThread
+from engine.wire import Decoder, WireError, encode, greeting, split_address
+
+logger = logging.getLogger(__name__)
+
+SILENCE_MEANS_LOST = 1.0  # s without heartbeat
+RECONNECT_FIRST = 0.25  # s; doubles to RECONNECT_LAST
+RECONNECT_LAST = 5.0
 
 
 class Speech:
     """One utterance as its owner sees it: send text and playback, iterate over sound.
 
-    Iteration yields `Audio` and `Status` and stops after the utterance ended; then `ended` says how.
+    Iteration yields `Audio` and `Status` and stops after the end; then `ended` says how.
     """
 
     def __init__(self, client: EngineClient, utterance: str) -> None:
@@ -128,3 +140,131 @@ class EngineClient(ABC):
         self.alive = False
         for utterance in list(self._speeches):
             self._dispatch(Ended(utterance, "failed", detail))
+
+
+class LocalEngine(EngineClient):
+    """The engine on a thread of this process."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__()
+        self._config = config
+        self._info: Info | None = None
+        self._thread: EngineThread | None = None
+
+    @property
+    def info(self) -> Info:
+        """What the engine speaks."""
+        return _known(self._info)
+
+    async def start(self) -> None:
+        """Load the model on the engine thread."""
+        loop = asyncio.get_running_loop()
+
+        def call(function: object, *args: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop may be gone: nobody listens
+                loop.call_soon_threadsafe(function, *args)  # type: ignore[arg-type]
+
+        self._thread = EngineThread(
+            self._config,
+            deliver=lambda events: call(self._deliver, events),
+            died=lambda error: call(self._lose, "engine_lost"),
+        )
+        self._thread.start()
+        self._info = await asyncio.to_thread(self._thread.wait_ready)
+        self.alive = True
+
+    async def close(self) -> None:
+        """Stop the thread."""
+        self._lose("engine_lost")
+        if self._thread:
+            await asyncio.to_thread(self._thread.stop)
+
+    def send(self, command: Command) -> None:
+        """Put the command into the engine's inbox."""
+        if self._thread:
+            self._thread.send(command)
+
+    def _deliver(self, events: list[Event]) -> None:
+        for event in events:
+            self._dispatch(event)
+
+
+class RemoteEngine(EngineClient):
+    """An engine process behind a socket; found again by itself after a loss.
+
+    Args:
+        address: "unix:/path" or "tcp://host:port".
+    """
+
+    def __init__(self, address: str) -> None:
+        super().__init__()
+        self._place = split_address(address)
+        self._address = address
+        self._info: Info | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._keeper: asyncio.Task[None] | None = None
+
+    @property
+    def info(self) -> Info:
+        """What the engine spoke when last connected."""
+        return _known(self._info)
+
+    async def start(self) -> None:
+        """Wait until the engine process answers, then stay connected until `close`."""
+        connected = asyncio.Event()
+        self._keeper = asyncio.create_task(self._keep(connected))
+        await connected.wait()
+
+    async def close(self) -> None:
+        """Disconnect; the engine cancels what this client opened."""
+        if self._keeper:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        self._lose("engine_lost")
+
+    def send(self, command: Command) -> None:
+        """Write the command; a lost connection is noticed by the reader."""
+        if self._writer:
+            self._writer.write(encode(command))
+
+    async def _keep(self, connected: asyncio.Event) -> None:
+        pause = RECONNECT_FIRST
+        while True:
+            try:
+                async for _ in self._session():
+                    connected.set()
+                    pause = RECONNECT_FIRST
+            except (OSError, TimeoutError, WireError, EngineGone) as error:
+                logger.warning("engine lost address=%s reason=%r", self._address, error)
+            self._lose("engine_lost")
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, RECONNECT_LAST)
+
+    async def _session(self) -> AsyncIterator[None]:
+        """One connection: yields once when the engine has greeted, returns when it ends."""
+        kind, place = self._place
+        if kind == "unix":
+            reader, writer = await asyncio.open_unix_connection(place)
+        else:
+            host, _, port = place.rpartition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+        try:
+            writer.write(greeting())
+            decoder = Decoder()
+            while received := await asyncio.wait_for(reader.read(1 << 16), SILENCE_MEANS_LOST):
+                for message in decoder.feed(received):
+                    if isinstance(message, Info):
+                        self._info, self._writer, self.alive = message, writer, True
+                        yield
+                    elif not isinstance(message, Command):
+                        self._dispatch(message)
+            raise EngineGone(f"engine at {self._address}: closed the connection")
+        finally:
+            self._writer = None
+            writer.transport.abort()
+
+
+def _known(info: Info | None) -> Info:
+    if info is None:
+        raise EngineGone("engine: has not started yet; await `start()` first")
+    return info

@@ -1,6 +1,7 @@
-"""TOML → frozen dataclasses. Unknown keys, wrong types and bad values are refused with what is known.
+"""TOML → frozen dataclasses. Unknown keys and wrong types are refused with what is known.
 
-Defaults stand here, once; `configs/default.toml` shows each with a comment, and a test keeps the two equal.
+Defaults stand here, once; `configs/default.toml` shows each with a comment, and a test keeps the
+two equal.
 """
 
 from __future__ import annotations
@@ -66,7 +67,11 @@ class EngineConfig:
 
 
 def load(
-    path: Path | None, overrides: Sequence[str], sections: Mapping[str, type[T]]
+    path: Path | None,
+    overrides: Sequence[str],
+    sections: Mapping[str, type[T]],
+    *,
+    others: Sequence[str] = (),
 ) -> dict[str, T]:
     """Read `path` and `--set` overrides into one dataclass per top-level table.
 
@@ -74,6 +79,7 @@ def load(
         path: a TOML file, or None for defaults alone.
         overrides: `table.key=value` with a TOML value; a bare word counts as a string.
         sections: the dataclass of each top-level table that may appear.
+        others: tables for other processes that share the file; not looked into.
 
     Raises: ConfigError naming file, key and what would be right.
     """
@@ -81,7 +87,7 @@ def load(
     tables = _read(path) if path else {}
     for override in overrides:
         _override(tables, override)
-    unknown = sorted(set(tables) - set(sections))
+    unknown = sorted(set(tables) - set(sections) - set(others))
     if unknown:
         raise ConfigError(
             f"{where}: unknown table `{unknown[0]}`; known tables: {', '.join(sections)}"

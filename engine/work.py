@@ -67,7 +67,7 @@ class Ticket(Protocol):
         """Has the device finished it?"""
 
     def wait(self, timeout: float) -> None:
-        """Block until done or `timeout` seconds have passed, without holding the interpreter lock."""
+        """Block until done or for `timeout` s, without holding the interpreter lock."""
 
     def outcomes(self) -> Sequence[Outcome]:
         """One outcome per work, in order. Call once, when done."""
@@ -76,7 +76,8 @@ class Ticket(Protocol):
 class Stages(Protocol):
     """Everything that runs on the device. Launches run in order.
 
-    A launch reads what it needs from `work.utterance` *as it stands at launch* and must not keep the reference:
+    A launch reads what it needs from `work.utterance` *as it stands at launch* and must not keep
+    the reference:
     slot           row of device state, stable until `release`
     options        the `Open` command: voice, language, instructions, seed, sampling, ignore_eos
     segment        `Segment`: tokens and layout of the text being spoken
@@ -84,7 +85,7 @@ class Stages(Protocol):
     step           frame index inside the segment that PREFILL (0), TALKER or PREDICTOR works on
     frame          the same frame counted from the utterance's start: where its codes are kept
     eos_allowed    may this step draw end-of-speech?
-    decoded        CODEC: first frame (from the utterance's start) to decode; 0 = decode from scratch
+    decoded        CODEC: first frame (from the utterance's start) to decode; 0 = from scratch
     """
 
     @property

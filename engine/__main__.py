@@ -1,0 +1,40 @@
+"""`python -m engine --listen unix:/run/playhead.sock`: one device on one address."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+from pathlib import Path
+
+from engine.api import EngineError
+from engine.config import EngineConfig, load
+from engine.server import EngineServer
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve until the engine dies or the process is told to stop."""
+    parser = argparse.ArgumentParser(prog="playhead engine", description=__doc__)
+    parser.add_argument("--config", type=Path, help="TOML file; see configs/default.toml")
+    parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE")
+    parser.add_argument("--listen", required=True, help="unix:/path or tcp://host:port")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    try:
+        tables = {"engine": EngineConfig}
+        sections = load(options.config, options.set, tables, others=["gateway"])
+        asyncio.run(_serve(sections["engine"], options.listen))
+    except (EngineError, OSError) as error:
+        print(f"playhead engine: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 0
+    return 1
+
+
+async def _serve(config: EngineConfig, address: str) -> None:
+    await EngineServer(config, address).serve()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

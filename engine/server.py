@@ -1,0 +1,127 @@
+"""The engine process's socket side: commands in, events out, one engine for all gateways.
+
+The first message each way is a hello: the shared token and api version from the gateway, `Info`
+from the engine. A connection that ends cancels the utterances it opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import os
+
+from engine import api
+from engine.config import EngineConfig
+from engine.thread import EngineThread
+from engine.wire import Decoder, Message, WireError, encode, greeting, split_address
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 16 << 20  # bytes waiting for one gateway before it counts as stuck
+
+
+class EngineServer:
+    """Serves one engine on one address, "unix:/path" or "tcp://host:port"."""
+
+    def __init__(self, config: EngineConfig, address: str) -> None:
+        self.address = address
+        self._loop = asyncio.get_running_loop()
+        self._gateways: dict[str, asyncio.StreamWriter] = {}  # utterance → whose it is
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._died = asyncio.Event()
+        self._info: api.Info | None = None
+        self._thread = EngineThread(
+            config,
+            deliver=lambda events: self._call(self._deliver, events),
+            died=lambda error: self._call(self._died.set),
+        )
+
+    async def serve(self, listening: asyncio.Event | None = None) -> None:
+        """Load the model, listen, and return when the engine has died.
+
+        Raises what loading raised, or OSError if the address cannot be used.
+        """
+        self._thread.start()
+        self._info = await asyncio.to_thread(self._thread.wait_ready)
+        server = await self._listen()
+        try:
+            logger.info("engine ready address=%s model=%s", self.address, self._info.model)
+            if listening:
+                listening.set()
+            await self._died.wait()
+        finally:
+            server.close()
+            for writer in list(self._writers):
+                writer.transport.abort()
+            await asyncio.to_thread(self._thread.stop)
+
+    async def _listen(self) -> asyncio.Server:
+        kind, place = split_address(self.address)
+        if kind == "unix":
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(place)
+            return await asyncio.start_unix_server(self._serve_gateway, place)
+        host, _, port = place.rpartition(":")
+        return await asyncio.start_server(self._serve_gateway, host, int(port))
+
+    async def _serve_gateway(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._writers.add(writer)
+        try:
+            await self._greet(reader, writer)
+            decoder = Decoder()
+            while received := await reader.read(1 << 16):
+                for message in decoder.feed(received):
+                    self._command(message, writer)
+        except (WireError, OSError, asyncio.IncompleteReadError) as error:
+            logger.warning("gateway dropped reason=%s", error)
+        finally:
+            self._forget(writer)
+
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = await asyncio.wait_for(reader.readline(), 5)
+        if not hmac.compare_digest(line.strip(), greeting().strip()):
+            raise WireError("wire: wrong token or api version in the hello")
+        assert self._info is not None
+        writer.write(encode(self._info))
+
+    def _command(self, message: Message, writer: asyncio.StreamWriter) -> None:
+        if not isinstance(message, api.Command):
+            raise WireError(f"wire: a gateway sends commands, got: {type(message).__name__}")
+        if isinstance(message, api.Open):
+            self._gateways[message.utterance] = writer
+        self._thread.send(message)
+
+    def _deliver(self, events: list[api.Event]) -> None:
+        """Write one turn's events, each gateway's in one piece."""
+        pieces: dict[asyncio.StreamWriter, list[bytes]] = {w: [] for w in self._writers}
+        for event in events:
+            if isinstance(event, api.Load):
+                for piece in pieces.values():
+                    piece.append(encode(event))
+                continue
+            writer = self._gateways.get(event.utterance)
+            if isinstance(event, api.Ended):
+                self._gateways.pop(event.utterance, None)
+            if writer in pieces:
+                pieces[writer].append(encode(event))
+        for writer, piece in pieces.items():
+            writer.write(b"".join(piece))
+            if writer.transport.get_write_buffer_size() > BACKLOG:
+                logger.warning("gateway dropped reason=stuck")
+                writer.transport.abort()
+
+    def _forget(self, writer: asyncio.StreamWriter) -> None:
+        self._writers.discard(writer)
+        writer.transport.abort()
+        for utterance in [name for name, owner in self._gateways.items() if owner is writer]:
+            del self._gateways[utterance]
+            self._thread.send(api.Cancel(utterance))
+
+    def _call(self, function: object, *args: object) -> None:
+        """Run on the event loop; the engine thread may outlive it by a moment."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *args)  # type: ignore[arg-type]

@@ -1,0 +1,139 @@
+"""The engine without a model: a tone per utterance, scripted times. Pure.
+
+For client developers, tests and the simulator: everything but the sound is real.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from engine.api import FRAME_SAMPLES, SAMPLE_RATE, Info
+from engine.text import TextFeed
+from engine.utterance import FRAMES_PER_CHARACTER, MIN_FRAMES, Utterance
+from engine.work import Batch, Outcome, Stage, Work
+
+VOICES = ("tone", "poison")  # an utterance in the voice "poison" fails at its third frame
+SEGMENT_SECONDS = 12.0
+FRAME_RATE = SAMPLE_RATE / FRAME_SAMPLES  # Hz: its multiples fill a frame with whole cycles
+AMPLITUDE = 8_000  # of 32,767
+
+Costs = Callable[[Stage, int, int], float]
+
+
+def scripted_costs(stage: Stage, rows: int, frames: int) -> float:
+    """Return the pretended seconds of a launch: a device about ten times real time."""
+    first = {Stage.PREFILL: 0.002, Stage.TALKER: 0.001, Stage.PREDICTOR: 0.002, Stage.CODEC: 0.001}
+    return first[stage] * (1 + 0.03 * (rows - 1)) * (1 + 0.05 * (frames - 1))
+
+
+class SilentStages:
+    """`Stages` that only pass the time.
+
+    Args:
+        slots: utterances at once.
+        rows: most works in one batch.
+        clock: seconds, real or virtual.
+        sleep: waits for a ticket; never called in virtual time.
+        costs: the duration of a launch.
+    """
+
+    def __init__(
+        self,
+        *,
+        slots: int,
+        rows: int,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+        costs: Costs = scripted_costs,
+    ) -> None:
+        self.info = Info("silent", VOICES, VOICES[0], ("english",), instructions=True, slots=slots)
+        self._rows = rows
+        self._clock = clock
+        self._sleep = sleep
+        self._costs = costs
+        self._free_at = 0.0
+
+    def check(self, utterance: Utterance) -> str:
+        """Only the voice can be wrong."""
+        known = utterance.options.voice.lower() in VOICES
+        return "" if known else "unsupported_voice"
+
+    def text(self) -> TextFeed:
+        """Tokens are words: their number paces streamed text as real tokens would."""
+        return TextFeed(_words, limit_seconds=SEGMENT_SECONDS, normalise=False)
+
+    def rows(self, stage: Stage) -> int:
+        """The same for every stage."""
+        return self._rows
+
+    def launch(self, batch: Batch) -> SilentTicket:
+        """Queue the batch behind the ones before it."""
+        seconds = self._costs(batch.stage, len(batch.works), batch.frames)
+        self._free_at = max(self._free_at, self._clock()) + seconds
+        outcomes = [_outcome(work) for work in batch.works]
+        return SilentTicket(self._free_at, outcomes, self._clock, self._sleep)
+
+    def release(self, slot: int) -> None:
+        """Nothing is kept per slot."""
+
+
+class SilentTicket:
+    """Done when the clock says so."""
+
+    def __init__(
+        self,
+        ready_at: float,
+        outcomes: Sequence[Outcome],
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
+        self.ready_at = ready_at
+        self._outcomes = outcomes
+        self._clock = clock
+        self._sleep = sleep
+
+    def done(self) -> bool:
+        """Has the pretended time passed?"""
+        return self._clock() >= self.ready_at
+
+    def wait(self, timeout: float) -> None:
+        """Sleep until done."""
+        self._sleep(max(0.0, min(timeout, self.ready_at - self._clock())))
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """What was decided at launch."""
+        return self._outcomes
+
+
+def tone(number: int) -> bytes:
+    """Return one frame (FRAME_SAMPLES of int16) of tone `number`: 300 Hz, 337.5 Hz, …"""
+    return _tone(24 + 3 * (number % 48))
+
+
+@lru_cache(maxsize=64)
+def _tone(cycles: int) -> bytes:
+    angle = 2 * math.pi * cycles / FRAME_SAMPLES
+    samples = (round(AMPLITUDE * math.sin(angle * i)) for i in range(FRAME_SAMPLES))
+    return array("h", samples).tobytes()
+
+
+def _outcome(work: Work) -> Outcome:
+    utterance = work.utterance
+    options = utterance.options
+    if options.voice.lower() == "poison" and utterance.frame >= 2:
+        return Outcome(error="generation_failed")
+    if work.stage is Stage.CODEC:
+        return Outcome(pcm=tone(options.seed) * work.frames)
+    if work.stage is Stage.PREDICTOR or utterance.segment is None:
+        return Outcome()
+    characters = utterance.segment.text_to - utterance.segment.text_from
+    length = max(MIN_FRAMES, round(characters * FRAMES_PER_CHARACTER))
+    return Outcome(end_of_speech=utterance.eos_allowed and utterance.step >= length)
+
+
+def _words(text: str) -> list[int]:
+    """One token per word, numbered by its length."""
+    return [len(word) for word in text.split()]

@@ -1,0 +1,163 @@
+"""The thread that owns the device: feeds `EngineLoop` with commands and real time.
+
+It never spins: with work in flight it waits for the device, else for a command or for the moment
+when time alone makes something ready.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from engine.api import Append, Command, EngineError, Event, Finish, Info, Open
+from engine.config import EngineConfig
+from engine.loop import EngineLoop
+from engine.work import Stages
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT = 0.1  # s between `Load` events
+WARM_UP_TEXT = "This sentence warms up every stage, so that the first listener need not wait."
+WARM_UP = "warm-up"
+
+
+class EngineThread:
+    """Runs one engine until `stop`.
+
+    Args:
+        config: the engine's configuration.
+        deliver: called on the engine thread with the events of one turn, in order.
+        died: called on the engine thread if it ends by itself, with the cause.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        *,
+        deliver: Callable[[list[Event]], None],
+        died: Callable[[BaseException], None],
+    ) -> None:
+        self._config = config
+        self._deliver = deliver
+        self._died = died
+        self._inbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        self._ready = threading.Event()
+        self._info: Info | None = None
+        self._error: BaseException | None = None
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    def start(self) -> None:
+        """Begin loading the model; returns at once."""
+        self._thread.start()
+
+    def wait_ready(self) -> Info:
+        """Block until the engine can speak. Raises what loading raised."""
+        self._ready.wait()
+        if self._error is not None:
+            raise self._error
+        assert self._info is not None
+        return self._info
+
+    def send(self, command: Command) -> None:
+        """Pass a command on; callable from any thread."""
+        self._inbox.put(command)
+
+    def stop(self) -> None:
+        """End after the current turn and wait for it."""
+        self._stopping = True
+        self._inbox.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    # ------------------------------------------------------------ internals
+
+    def _run(self) -> None:
+        try:
+            stages = build(self._config)
+            loop, outbox = self._prepare(stages)
+            self._info = stages.info
+            self._ready.set()
+            self._turn_forever(loop, outbox)
+        except BaseException as error:  # whatever ends this thread ends the engine: say so once
+            self._error = error
+            self._ready.set()
+            if not isinstance(error, EngineError):
+                logger.exception("engine died")
+            self._died(error)
+
+    def _prepare(self, stages: Stages) -> tuple[EngineLoop, list[Event]]:
+        """Speak once, unheard: stages warm up, and the cost model learns its first values."""
+        from engine.pcm import LeadingSilence
+
+        outbox: list[Event] = []
+        loop = EngineLoop(
+            stages, self._config, emit=outbox.append, trim=lambda: LeadingSilence(self._config.trim)
+        )
+        opened = Open(WARM_UP, voice=stages.info.default_voice, max_lead=None, max_audio=4.0)
+        commands: list[Command] = [opened, Append(WARM_UP, WARM_UP_TEXT), Finish(WARM_UP)]
+        loop.step(commands, time.monotonic())
+        while loop.busy:
+            if not loop.step([], time.monotonic()) and loop.oldest:
+                loop.oldest.wait(1.0)
+        outbox.clear()
+        gc.collect()
+        gc.freeze()  # the model lives as long as the process: keep it out of every later collection
+        return loop, outbox
+
+    def _turn_forever(self, loop: EngineLoop, outbox: list[Event]) -> None:
+        beat_at = time.monotonic()
+        commands: list[Command] = []
+        while not self._stopping:
+            now = time.monotonic()
+            launched = loop.step(commands, now)
+            if now >= beat_at:
+                outbox.append(loop.load(now))
+                beat_at = now + HEARTBEAT
+            if outbox:
+                self._deliver(list(outbox))
+                outbox.clear()
+            commands = self._wait(loop, launched, beat_at)
+
+    def _wait(self, loop: EngineLoop, launched: bool, beat_at: float) -> list[Command]:
+        """Wait for whatever comes first and return the commands that have arrived."""
+        if launched:
+            return self._drain()
+        if loop.oldest is not None:
+            loop.oldest.wait(HEARTBEAT)
+            return self._drain()
+        now = time.monotonic()
+        timeout = max(0.0, min(beat_at, loop.wake_at(now)) - now)
+        try:
+            first = self._inbox.get(timeout=timeout) if timeout else self._inbox.get_nowait()
+        except queue.Empty:
+            return []
+        return ([] if first is None else [first]) + self._drain()
+
+    def _drain(self) -> list[Command]:
+        commands = []
+        while not self._inbox.empty():
+            command = self._inbox.get_nowait()
+            if command is not None:
+                commands.append(command)
+        return commands
+
+
+def build(config: EngineConfig) -> Stages:
+    """Return the stages that `config.model` names. Raises ConfigError, CheckpointError."""
+    if config.model.checkpoint == "silent":
+        from engine.silent import SilentStages
+
+        return SilentStages(
+            slots=config.model.slots,
+            rows=config.model.rows,
+            clock=time.monotonic,
+            sleep=time.sleep,
+        )
+    from engine.stages import build as build_stages
+
+    return build_stages(config.model)
