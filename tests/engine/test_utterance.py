@@ -1,73 +1,11 @@
 """The two lanes of an utterance: what may be launched, and what the facts do to it."""
 
-from collections.abc import Iterable
-
 import pytest
 
-from engine.api import FRAME_SAMPLES, Audio, Ended, Open
-from engine.playback import PlaybackClock
-from engine.utterance import END_OF_TEXT, PADDING, Segment, Utterance
-from engine.work import Outcome, Stage
-
-FRAME = bytes(2 * FRAME_SAMPLES)
-EOS = Outcome(end_of_speech=True)
-SPEECH = Outcome()
-
-
-class Feed:
-    """Hands out prepared segments."""
-
-    def __init__(self, segments: Iterable[Segment], *, finished: bool = True) -> None:
-        self.segments = list(segments)
-        self.finished = finished
-
-    def next_segment(self) -> Segment | None:
-        return self.segments.pop(0) if self.segments else None
-
-    @property
-    def exhausted(self) -> bool:
-        return self.finished and not self.segments
-
-
-class NoTrim:
-    def push(self, pcm: bytes, *, last: bool) -> bytes:
-        return pcm
-
-
-def segment(text_from: int = 0, text_to: int = 10, *, tokens: int = 4, limit: int = 99) -> Segment:
-    return Segment(text_from, text_to, list(range(tokens)), closed=True, frames_limit=limit)
-
-
-def utterance(*segments: Segment, finished: bool = True, **options: object) -> Utterance:
-    clock = PlaybackClock(0.0, patience=0.06, acks=False)
-    opened = Open("u", "voice", **options)  # type: ignore[arg-type]
-    feed = Feed(segments, finished=finished)
-    result = Utterance(opened, slot=0, feed=feed, clock=clock, trim=NoTrim())  # type: ignore[arg-type]
-    result.text_changed()
-    return result
-
-
-def run(each: Utterance, stage: Stage, outcome: Outcome = SPEECH, frames: int = 1) -> Audio | None:
-    """Launch and commit."""
-    if stage is Stage.PREFILL:
-        each.fix_layout()
-    each.advance(stage, frames)
-    return each.commit(stage, frames, outcome)
-
-
-def speak(each: Utterance, frames: int) -> None:
-    """Generate frames up to the one before the next talker step."""
-    run(each, Stage.PREFILL)
-    run(each, Stage.PREDICTOR)
-    for _ in range(frames - 1):
-        run(each, Stage.TALKER)
-        run(each, Stage.PREDICTOR)
-
-
-def decode(each: Utterance, frames: int) -> Audio:
-    audio = run(each, Stage.CODEC, Outcome(pcm=FRAME * frames), frames)
-    assert audio is not None
-    return audio
+from engine.api import FRAME_SAMPLES, Audio, Ended
+from engine.utterance import END_OF_TEXT, PADDING, Segment
+from engine.work import Stage
+from tests.engine.speaking import EOS, decode, run, segment, speak, utterance
 
 
 def test_generation_goes_from_prefill_to_predictor_to_talker() -> None:

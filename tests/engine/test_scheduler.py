@@ -1,0 +1,184 @@
+"""One rule: what must start soonest runs, and everyone ready for the same stage rides along."""
+
+from math import inf
+
+import pytest
+
+from engine.api import FRAME_SECONDS, Info
+from engine.config import SchedulerConfig
+from engine.costs import CostModel
+from engine.scheduler import Scheduler
+from engine.utterance import Segment, Utterance
+from engine.work import Batch, Stage
+from tests.engine.speaking import EOS, decode, run, segment, speak, utterance
+
+CONFIG = SchedulerConfig()
+SECONDS = {Stage.PREFILL: 0.004, Stage.TALKER: 0.002, Stage.PREDICTOR: 0.003, Stage.CODEC: 0.001}
+
+
+class Rows:
+    """Of a device, the scheduler sees the most rows of a batch."""
+
+    info = Info("none", (), "", (), instructions=False, slots=8)
+
+    def __init__(self, rows: int = 32) -> None:
+        self._rows = rows
+
+    def rows(self, stage: Stage) -> int:
+        return self._rows
+
+
+def scheduler(rows: int = 32) -> Scheduler:
+    costs = CostModel()
+    for stage, seconds in SECONDS.items():
+        costs.learn(stage, 1, 1, seconds)
+    return Scheduler(CONFIG, costs, Rows(rows))  # type: ignore[arg-type]
+
+
+def playing(*, sent: float, slot: int = 0, **options: object) -> Utterance:
+    """One that sent `sent` s of sound at 0 s and whose next step is a talker's."""
+    result = utterance(segment(limit=999), slot=slot, **options)
+    speak(result, 4)
+    decode(result, 4)
+    result.rung = 2
+    result.clock.audio_sent(sent, 0.0)
+    return result
+
+
+def planned(batch: Batch | None) -> tuple[Stage, list[int]]:
+    assert batch is not None
+    return batch.stage, [work.utterance.slot for work in batch.works]
+
+
+def test_nothing_ready_is_no_batch() -> None:
+    assert scheduler().plan([], 0.0) is None
+    assert scheduler().wake_at([], 0.0) == inf
+
+
+def test_new_utterance_outranks_a_listener_with_sound_in_hand() -> None:
+    new, rich = utterance(segment(), slot=1), playing(sent=1.0)
+
+    assert planned(scheduler().plan([rich, new], 0.0)) == (Stage.PREFILL, [1])
+
+
+def test_listener_about_to_hear_silence_outranks_a_new_utterance() -> None:
+    new, poor = utterance(segment(), slot=1, at=1.0), playing(sent=1.04)
+
+    assert planned(scheduler().plan([new, poor], 1.0)) == (Stage.TALKER, [0])
+
+
+def test_everyone_ready_for_the_stage_rides_along_most_urgent_first() -> None:
+    each = [playing(sent=seconds, slot=slot) for slot, seconds in enumerate((0.9, 0.3, 0.6))]
+
+    assert planned(scheduler().plan(each, 0.0)) == (Stage.TALKER, [1, 2, 0])
+
+
+def test_batch_has_no_more_rows_than_the_device() -> None:
+    each = [playing(sent=seconds, slot=slot) for slot, seconds in enumerate((0.9, 0.3, 0.6))]
+
+    assert planned(scheduler(rows=2).plan(each, 0.0)) == (Stage.TALKER, [1, 2])
+
+
+def test_first_frame_is_decoded_before_the_second_is_made() -> None:
+    each = utterance(segment())
+    speak(each, 1)
+
+    assert planned(scheduler().plan([each], 0.0)) == (Stage.CODEC, [0])
+
+
+def test_frames_gather_into_larger_chunks_while_there_is_time() -> None:
+    each = playing(sent=1.0)
+    for _ in range(3):
+        run(each, Stage.TALKER)
+        run(each, Stage.PREDICTOR)
+
+    assert planned(scheduler().plan([each], 0.0))[0] is Stage.TALKER
+    run(each, Stage.TALKER)
+    run(each, Stage.PREDICTOR)
+    batch = scheduler().plan([each], 0.0)
+    assert batch and (batch.stage, batch.frames) == (Stage.CODEC, 4)
+
+
+def test_chunk_goes_early_when_time_is_up() -> None:
+    each = playing(sent=1.0)
+    run(each, Stage.TALKER)
+    run(each, Stage.PREDICTOR)
+    plans = scheduler()
+
+    due = 1.0 - CONFIG.margin - SECONDS[Stage.CODEC]
+
+    assert plans.wake_at([each], 0.5) == pytest.approx(due)
+    batch = plans.plan([each], due)
+    assert batch and (batch.stage, batch.frames) == (Stage.CODEC, 1)
+
+
+def test_tail_is_decoded_at_once() -> None:
+    each = playing(sent=1.0)
+    run(each, Stage.TALKER)
+    run(each, Stage.PREDICTOR)
+    run(each, Stage.TALKER, EOS)
+
+    assert planned(scheduler().plan([each], 0.0)) == (Stage.CODEC, [0])
+
+
+def test_what_was_said_is_not_held_back_while_text_is_awaited() -> None:
+    each = utterance(Segment(0, 5, [1], closed=False, frames_limit=99), finished=False)
+    speak(each, 1)
+    decode(each, 1)
+    each.rung = 1
+    each.segment.tokens.append(2)  # type: ignore[union-attr]
+    run(each, Stage.TALKER)
+    run(each, Stage.PREDICTOR)
+
+    assert planned(scheduler().plan([each], 0.0)) == (Stage.CODEC, [0])
+
+
+def test_codec_batch_shares_its_number_of_frames() -> None:
+    first, second, third = (playing(sent=1.0, slot=slot) for slot in range(3))
+    for each, frames in ((first, 4), (second, 4), (third, 2)):
+        for _ in range(frames):
+            run(each, Stage.TALKER)
+            run(each, Stage.PREDICTOR)
+
+    batch = scheduler().plan([first, second, third], 0.0)
+
+    assert planned(batch) == (Stage.CODEC, [0, 1])
+
+
+def test_generation_rests_at_the_lead_limit_and_wakes_when_it_falls() -> None:
+    each = playing(sent=3.0, max_lead=2.0)
+    plans = scheduler()
+
+    assert plans.plan([each], 0.5) is None
+    assert plans.wake_at([each], 0.5) == pytest.approx(1.0)
+    assert planned(plans.plan([each], 1.01)) == (Stage.TALKER, [0])
+
+
+def test_no_limit_never_rests() -> None:
+    each = playing(sent=100.0, max_lead=None)
+
+    assert planned(scheduler().plan([each], 0.0)) == (Stage.TALKER, [0])
+
+
+def test_paused_listener_lets_others_go_first_and_rests_at_its_limit() -> None:
+    paused = playing(sent=1.0)
+    paused.clock.reported(0.1, "paused", 0.0, 0.2)
+    other = playing(sent=1.5, slot=1)
+
+    assert planned(scheduler().plan([paused, other], 0.3)) == (Stage.TALKER, [1, 0])
+    paused.clock.audio_sent(1.2, 0.3)
+    assert planned(scheduler().plan([paused, other], 0.3)) == (Stage.TALKER, [1])
+
+
+def test_slack_counts_sound_made_but_not_sent() -> None:
+    each = playing(sent=1.0)
+    before = scheduler().slack(each, 0.0)
+    run(each, Stage.TALKER)
+    run(each, Stage.PREDICTOR)
+    run(each, Stage.TALKER)
+
+    batch = scheduler().plan([each], 0.0)
+
+    assert batch and batch.stage is Stage.PREDICTOR
+    gained = batch.works[0].latest_start - before
+    assert gained == pytest.approx(FRAME_SECONDS + SECONDS[Stage.TALKER])
