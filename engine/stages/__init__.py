@@ -1,0 +1,212 @@
+"""The stages over a real model, eagerly: a launch has run when it returns its ticket.
+
+`build` makes them from configuration. A row that fails is found by running its batch one by one, so
+that it never takes its neighbours down.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from engine.api import ConfigError, Info
+from engine.config import ModelConfig
+from engine.model.checkpoint import Checkpoint, load, locate
+from engine.prompt import AUTO, languages
+from engine.stages.codec import CodecStage
+from engine.stages.predictor import PredictorStage
+from engine.stages.state import PROMPT_ROWS, allocate
+from engine.stages.talker import FAILED, TalkerStage
+from engine.text import TextFeed
+from engine.utterance import Utterance
+from engine.work import Batch, Outcome, Stage, Ticket, Work
+
+logger = logging.getLogger(__name__)
+
+MOST_THREADS = 4  # small matrices gain nothing from more
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTicket:
+    """A launch that was over when it returned."""
+
+    results: Sequence[Outcome]
+
+    def done(self) -> bool:
+        """Always."""
+        return True
+
+    def wait(self, timeout: float) -> None:
+        """Nothing to wait for."""
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """One per work, in order."""
+        return self.results
+
+
+class ModelStages:
+    """`engine.work.Stages` over a loaded checkpoint."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        slots: int,
+        rows: int,
+        segment_seconds: float,
+        normalise: bool,
+    ) -> None:
+        """Allocate the state of `slots` utterances.
+
+        Args:
+            rows: most works in one batch.
+            segment_seconds: s of speech per prompt.
+            normalise: spell numbers out before speaking them.
+        """
+        settings, talker = checkpoint.settings, checkpoint.config.talker
+        self._checkpoint = checkpoint
+        self._rows = rows
+        self._segment_seconds = segment_seconds
+        self._normalise = normalise
+        self._info = Info(
+            model=checkpoint.path.name,
+            voices=tuple(talker.spk_id),
+            default_voice=settings.default_voice,
+            languages=languages(talker),
+            instructions=settings.instructions and checkpoint.config.instructions,
+            slots=slots,
+        )
+        state = allocate(checkpoint, slots=slots, segment_seconds=segment_seconds)
+        talker_stage = TalkerStage(checkpoint, state)
+        self._codec = CodecStage(
+            checkpoint.config.codec,
+            checkpoint.codec_tensors(),
+            slots=slots,
+            codes=state.codes,
+            device=checkpoint.talker.device,
+        )
+        self._run: dict[Stage, Callable[[Sequence[Work]], Sequence[Outcome]]] = {
+            Stage.PREFILL: talker_stage.prefill,
+            Stage.TALKER: talker_stage.step,
+            Stage.PREDICTOR: PredictorStage(checkpoint, state).frame,
+            Stage.CODEC: lambda works: self._codec.launch(works).outcomes(),
+        }
+
+    @property
+    def info(self) -> Info:
+        """What this checkpoint speaks."""
+        return self._info
+
+    def check(self, utterance: Utterance) -> str:
+        """Return the error code for options this checkpoint cannot do, or ""."""
+        options = utterance.options
+        if options.voice and options.voice.lower() not in self._info.voices:
+            return "unsupported_voice"
+        if options.language.lower() not in (AUTO, *self._info.languages):
+            return "unsupported_language"
+        if options.instructions and not self._can_follow(options.instructions):
+            return "unsupported_instructions"
+        return ""
+
+    def text(self) -> TextFeed:
+        """A fresh feed that tokenises one utterance's text."""
+        return TextFeed(
+            self._checkpoint.tokenizer.body,
+            limit_seconds=self._segment_seconds,
+            normalise=self._normalise,
+        )
+
+    def rows(self, stage: Stage) -> int:
+        """The same for every stage."""
+        return self._rows
+
+    @torch.inference_mode()
+    def launch(self, batch: Batch) -> Ticket:
+        """Run a batch; rows that fail have an outcome that says so."""
+        run = self._run[batch.stage]
+        try:
+            return FinishedTicket(run(batch.works))
+        except torch.AcceleratorError:
+            raise  # the device is lost for everyone: the process must end
+        except Exception:
+            ids = ",".join(work.utterance.options.utterance for work in batch.works)
+            logger.exception("launch_failed stage=%s utterances=%s", batch.stage, ids)
+            if len(batch.works) == 1:
+                return FinishedTicket([FAILED])
+        return FinishedTicket([_alone(run, work) for work in batch.works])
+
+    @torch.inference_mode()
+    def release(self, slot: int) -> None:
+        """Forget the codec's past; the rest is set anew by the next prefill."""
+        self._codec.release(slot)
+
+    def _can_follow(self, instructions: str) -> bool:
+        length = len(self._checkpoint.tokenizer.instruct(instructions))
+        return self._info.instructions and length < PROMPT_ROWS
+
+
+def build(config: ModelConfig) -> ModelStages:
+    """Load the configured checkpoint and allocate its slots.
+
+    Raises: ConfigError for a device or dtype that does not exist here, CheckpointError.
+    """
+    device = _device(config.device)
+    torch.set_num_threads(config.threads or min(MOST_THREADS, _cores()))
+    checkpoint = load(locate(config.checkpoint), device=device, dtype=_dtype(config.dtype, device))
+    settings = checkpoint.settings
+    return ModelStages(
+        checkpoint,
+        slots=config.slots,
+        rows=config.rows,
+        segment_seconds=config.segment_seconds or settings.segment_seconds,
+        normalise=_normalise(config.normalise, settings.normalise),
+    )
+
+
+def _alone(run: Callable[[Sequence[Work]], Sequence[Outcome]], work: Work) -> Outcome:
+    try:
+        return run([work])[0]
+    except torch.AcceleratorError:
+        raise
+    except Exception:  # logged with its batch
+        return FAILED
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"`model.device`: want auto, cpu, cuda or cuda:1, got: {name}") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"`model.device`: this machine has no CUDA device, got: {name}")
+    return device
+
+
+def _dtype(name: str, device: torch.device) -> torch.dtype:
+    kinds = {
+        "auto": torch.bfloat16 if device.type == "cuda" else torch.float32,
+        "float32": torch.float32,
+        "bfloat16": torch.bfloat16,
+    }
+    if name not in kinds:
+        raise ConfigError(f"`model.dtype`: want {', '.join(kinds)}, got: {name}")
+    return kinds[name]
+
+
+def _normalise(wish: str, recommended: bool) -> bool:
+    choices = {"auto": recommended, "on": True, "off": False}
+    if wish not in choices:
+        raise ConfigError(f"`model.normalise`: want {', '.join(choices)}, got: {wish}")
+    return choices[wish]
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # containers often own fewer cores than the host has
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
