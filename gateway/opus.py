@@ -45,19 +45,17 @@ class OpusError(Exception):
 
 @functools.cache
 def available(library: str = "") -> str | None:
-    """Why Opus cannot be used, with what to install; None if it can.
+    """Why Opus cannot be used, with what to install; None if it can, tried out once.
 
     Args:
         library: path of libopus to try before all others; the first that loads serves the whole
             process.
     """
-    path = _find(library)
-    if path is None:
-        return f"opus: no libopus found; {HINT}"
     try:
-        _bindings(path)
-    except Exception as error:  # opuslib raises bare exceptions at import
-        return f"opus: opuslib cannot use {path}: {error}; {HINT}"
+        _loaded(library)
+        self_test()
+    except OpusError as error:
+        return str(error)
     return None
 
 
@@ -67,14 +65,17 @@ def description() -> str:
     return f"{opuslib.api.lib_location} ({opuslib.api.info.get_version_string().decode()})"
 
 
-def _loaded() -> Any:
-    reason = available()
-    if reason:
-        raise OpusError(reason)
-    return importlib.import_module("opuslib")
-
-
 @functools.cache
+def _loaded(library: str = "") -> Any:
+    path = next((name for name in _candidates(library) if _is_opus(name)), None)
+    if path is None:
+        raise OpusError(f"opus: no libopus found; {HINT}")
+    try:
+        return _bindings(path)
+    except Exception as error:  # opuslib raises bare exceptions at import
+        raise OpusError(f"opus: opuslib cannot use {path}: {error}; {HINT}") from error
+
+
 def _bindings(path: str) -> Any:
     """Import opuslib on the library at `path`; without effect if opuslib is imported already."""
     search = ctypes.util.find_library
@@ -89,10 +90,6 @@ def _bindings(path: str) -> Any:
     # opus_encoder_ctl is variadic: unless ctypes knows the fixed part, Apple silicon reads garbage
     encoder.libopus_ctl.argtypes = [encoder.EncoderPointer, ctypes.c_int]
     return opuslib
-
-
-def _find(library: str) -> str | None:
-    return next((name for name in _candidates(library) if _is_opus(name)), None)
 
 
 def _candidates(library: str) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""Other people's clients, unmodified: each file serves the subset of one vendor's interface they use."""
+"""Other people's clients, unmodified: a file per vendor serves the subset they use."""

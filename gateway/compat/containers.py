@@ -1,6 +1,7 @@
 """Sound in the container an HTTP client asked for, piece by piece.
 
-A container is started once, fed PCM and finished once; each call answers with the bytes to send now.
+A container is started once, fed PCM and finished once; each call answers with the bytes to send
+now.
 """
 
 from __future__ import annotations

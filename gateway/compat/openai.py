@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hmac
 import logging
-import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeAlias
@@ -66,12 +65,11 @@ class _Route:
         self._engine = engine
         self._config = config
         self._pool = pool
-        self._started = int(time.time())
 
     async def models(self, request: web.Request, headers: Headers) -> web.StreamResponse:
         """OpenAI's list of models: the one that is loaded."""
         model = {"id": self._info().model, "object": "model", "owned_by": "playhead"}
-        listed = [{**model, "created": self._started}]
+        listed = [{**model, "created": 0}]
         return web.json_response({"object": "list", "data": listed}, headers=headers)
 
     async def audio_models(self, request: web.Request, headers: Headers) -> web.StreamResponse:

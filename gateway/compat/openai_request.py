@@ -13,9 +13,10 @@ from gateway import opus
 from gateway.compat.containers import FORMATS
 from gateway.config import GatewayConfig
 
-# Names that some clients insist on; unless an alias or a voice of ours is called so: the default voice
+# Some clients refuse all other names; they mean the default voice unless one of ours is called so
 THEIR_VOICES = frozenset(
-    "alloy ash ballad cedar coral echo fable marin nova onyx sage shimmer verse".split()
+    ("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx")
+    + ("sage", "shimmer", "verse")
 )
 _CODES = {  # of an `Ended` without sound -> HTTP status and field at fault
     "overloaded": (503, None),
