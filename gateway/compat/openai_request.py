@@ -15,8 +15,10 @@ from gateway.config import GatewayConfig
 
 # Some clients refuse all other names; they mean the default voice unless one of ours is called so
 THEIR_VOICES = frozenset(
-    ("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx")
-    + ("sage", "shimmer", "verse")
+    {
+        *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable"),
+        *("marin", "nova", "onyx", "sage", "shimmer", "verse"),
+    }
 )
 _CODES = {  # of an `Ended` without sound -> HTTP status and field at fault
     "overloaded": (503, None),
@@ -155,12 +157,13 @@ def _voice(asked: str | _VoiceId | None, *, info: Info, aliases: dict[str, str])
     name = asked.id if isinstance(asked, _VoiceId) else asked
     if not name:
         return info.default_voice
-    if name in info.voices:
-        return name
+    ours = {voice.casefold(): voice for voice in info.voices}
+    if name.casefold() in ours:
+        return ours[name.casefold()]
     alias = aliases.get(name, "" if name in THEIR_VOICES else name) or info.default_voice
-    if alias not in info.voices:
+    if alias.casefold() not in ours:
         raise _bad("unsupported_voice", "voice", f"want one of {_names(info)}, got: {name}")
-    return alias
+    return ours[alias.casefold()]
 
 
 def _names(info: Info) -> str:
