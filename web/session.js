@@ -1,0 +1,355 @@
+/**
+ * One voice session: utterances, commands of the page, messages of the server, reports of the player.
+ *
+ * Lives in the worker. Time is `performance.now()` on the wire and `absolute()` towards the page,
+ * whose own clock has another origin.
+ */
+
+import { Track, Jitter } from "./acks.js";
+import { EarClock } from "./clock.js";
+import { DecoderPool } from "./decoder.js";
+import { Feeder } from "./feeder.js";
+import { ChunkError, hello, parseChunk, say, textMessages } from "./protocol.js";
+import { Socket } from "./socket.js";
+import { chunkView, finishedView, ms, playView, reportView } from "./views.js";
+
+const SILENT_PLAYER = 350; // ms without a report: the audio clock stands still
+const STOP_TIMEOUT = 150; // ms to wait for the player's confirmation of a stop
+const CANCEL_TIMEOUT = 1500; // ms to wait for the server's `cancelled`
+const FORGET_AFTER = 10_000; // ms in which late chunks of a finished utterance are still known
+const PING_EVERY = 5000;
+const MESSAGE_POINTS = 2000; // code points in one message
+
+const now = () => performance.now();
+const absolute = () => performance.timeOrigin + performance.now();
+
+/** What the session knows about one utterance beside its track and its feed. */
+class Entry {
+  constructor(id, feed, askedAt) {
+    this.id = id;
+    this.feed = feed;
+    this.track = feed.track;
+    this.times = { asked: askedAt }; // absolute ms: asked, arrived, decoded, started, heard
+    this.sent = false; // `say` is on the wire
+    this.ended = null; // the server's last word: {reason, …}
+    this.stop = null; // {id, at, reason, confirmed}: stopped by the user
+    this.finished = false;
+  }
+}
+
+export class Session {
+  /** @param {{url: string, tell: Function, token?: string, codecs?: string[], decoder?: string,
+   *   holdMs?: number | "auto", maxLeadMs?: number, reconnect?: boolean, want?: string[],
+   *   defaults?: object, rememberedJitter?: number}} options */
+  constructor(options) {
+    this.options = options;
+    this.tell = options.tell;
+    this.entries = new Map(); // by id, in the order of `say`
+    this.numbers = new Map(); // by n
+    this.pending = []; // messages that wait for the connection or for a stop to be confirmed
+    this.ready = false; // the server has said hello
+    this.ackInterval = 100;
+    this.clock = new EarClock();
+    this.jitter = new Jitter();
+    this.pool = new DecoderPool(options.decoder);
+    this.feeder = new Feeder((message, transfer) => this.player?.postMessage(message, transfer), absolute);
+    this.player = null;
+    this.sink = "none";
+    this.hidden = false;
+    this.reportAt = now();
+    this.badChunks = 0;
+    this.socket = new Socket(options.url, { token: options.token, reconnect: options.reconnect ?? true }, {
+      open: () => this.socket.send(this.hello),
+      message: (data) => this.#fromServer(data),
+      closed: (info) => this.#disconnected(info),
+      state: (name, info) => this.tell({ k: "state", state: name, ...info }, true),
+    });
+    setInterval(() => this.#watch(), 100);
+    setInterval(() => this.#ping(), PING_EVERY);
+  }
+
+  attachPlayer(port, sink) {
+    this.player = port;
+    this.sink = sink;
+  }
+
+  /** A command of the page; unknown ones are a bug of ours. */
+  command(message) {
+    const commands = {
+      connect: () => this.#connect(),
+      close: () => this.#close(),
+      clock: () => this.clock.update(message.reading),
+      hidden: () => (this.hidden = message.hidden),
+      say: () => this.#say(message),
+      text: () => this.#text(message),
+      flush: () => this.#send({ type: "flush", utterance: message.id }),
+      interrupt: () => this.#interrupt(message),
+      pause: () => this.player?.postMessage({ t: "pause" }),
+      resume: () => this.player?.postMessage({ t: "resume" }),
+    };
+    commands[message.t]();
+  }
+
+  async #connect() {
+    const { options, pool } = this;
+    this.codecs ??= await pool.prove(options.codecs);
+    this.hello = hello({
+      codecs: this.codecs,
+      holdMs: typeof options.holdMs === "number" ? options.holdMs : 0,
+      maxLeadMs: options.maxLeadMs,
+      token: options.token,
+      defaults: options.defaults,
+      want: options.want ?? ["marks", "stats"],
+    });
+    this.socket.connect();
+  }
+
+  #close() {
+    this.socket.send({ type: "bye" });
+    this.socket.close();
+  }
+
+  // ------------------------------------------------------------------ utterances
+
+  #say({ id, text = "", last = false, options = {}, askedAt }) {
+    const feed = this.feeder.open(new Track(-1, id), this.pool.open());
+    this.entries.set(id, new Entry(id, feed, askedAt));
+    const points = Array.from(text);
+    const rest = points.slice(MESSAGE_POINTS).join("");
+    this.#send(say(id, points.slice(0, MESSAGE_POINTS).join(""), last && !rest, options));
+    if (rest) this.#text({ id, text: rest, last });
+  }
+
+  #text({ id, text, last }) {
+    if (!this.entries.get(id) || this.entries.get(id).stop) return;
+    for (const message of textMessages(id, text, last, MESSAGE_POINTS)) this.#send(message);
+  }
+
+  /** In order and only on an open session; while a stop is being confirmed, after its `cancel`. */
+  #send(message) {
+    const stopping = [...this.entries.values()].some(({ stop }) => stop && !stop.confirmed);
+    if (!this.ready || stopping || this.pending.length > 0) this.pending.push(message);
+    else this.#deliver(message);
+  }
+
+  #deliver(message) {
+    if (message.type === "say") {
+      const entry = this.entries.get(message.utterance);
+      if (!entry || entry.stop) return; // stopped before it was sent
+      entry.sent = true;
+    } else if (this.entries.get(message.utterance)?.sent !== true) {
+      return;
+    }
+    this.socket.send(message);
+  }
+
+  #release() {
+    const messages = this.ready ? this.pending.splice(0) : [];
+    for (const message of messages) this.#deliver(message);
+  }
+
+  /** Barge-in. The page has muted the player already; here the server learns what was heard. */
+  #interrupt({ id, utterance, reason = "user", at }) {
+    if (!utterance) this.feeder.epoch = Math.max(this.feeder.epoch, id);
+    for (const entry of this.entries.values()) {
+      if (entry.finished || entry.stop || (utterance && entry.id !== utterance)) continue;
+      entry.stop = { id, at, reason, confirmed: false };
+      this.#mute(entry);
+      const sounding = entry.feed.posted > 0 && !entry.track.over;
+      if (sounding) setTimeout(() => this.#stopped(entry), STOP_TIMEOUT);
+      else this.#stopped(entry);
+    }
+    this.tell({ k: "interrupted", id }, true);
+  }
+
+  #mute(entry) {
+    const { n } = entry.track;
+    this.feeder.drop(entry.feed);
+    if (n >= 0) this.player?.postMessage({ t: "cancel", n, id: entry.stop.id, epoch: this.feeder.epoch });
+  }
+
+  /** The player is silent, or was never heard: tell the server the exact position. */
+  #stopped(entry) {
+    const { stop, track } = entry;
+    if (stop.confirmed) return;
+    stop.confirmed = true;
+    const played = ms(track.rendered);
+    const took = absolute() - stop.at;
+    this.tell({ k: "stopped", id: entry.id, stop: stop.id, played_ms: played, took_ms: took }, true);
+    const cancel = { type: "cancel", utterance: entry.id, played_ms: played, t_ms: now(), reason: stop.reason };
+    const sent = entry.sent && this.ready && !entry.ended && this.socket.send(cancel);
+    if (sent) setTimeout(() => this.#end(entry, { reason: "cancelled" }), CANCEL_TIMEOUT);
+    else this.#end(entry, { reason: "cancelled" });
+    this.#release();
+  }
+
+  /** The server's last word about an utterance; the page hears of the end when all of it was heard. */
+  #end(entry, ended) {
+    if (entry.finished) return;
+    entry.ended ??= ended;
+    const silent = entry.track.received === 0;
+    if (silent) this.feeder.drop(entry.feed);
+    else if (!entry.feed.closed) this.feeder.finish(entry.feed);
+    if (entry.stop || silent || entry.track.state === "ended") this.#finish(entry);
+  }
+
+  #finish(entry) {
+    if (entry.finished) return;
+    entry.finished = true;
+    this.entries.delete(entry.id);
+    const { n } = entry.track;
+    setTimeout(() => this.numbers.get(n) === entry && this.numbers.delete(n), FORGET_AFTER);
+    this.tell(finishedView(entry), true);
+  }
+
+  // ------------------------------------------------------------------ server
+
+  #fromServer(data) {
+    if (typeof data !== "string") return this.#chunk(data);
+    const message = JSON.parse(data);
+    const entry = this.entries.get(message.utterance);
+    const answers = {
+      hello: () => this.#welcome(message),
+      started: () => entry && this.#started(entry, message),
+      done: () => entry && this.#done(entry, message),
+      cancelled: () => entry && this.#cancelled(entry, message),
+      error: () => this.#error(entry, message),
+      pong: () => this.tell({ k: "rtt", rtt_ms: now() - message.t_ms }),
+      bye: () => this.tell({ k: "bye", reason: message.reason }, true),
+    };
+    const answer = answers[message.type];
+    if (answer) answer();
+    else this.tell({ k: "server", message }); // marks, flushed, stats, warning and what is to come
+  }
+
+  #welcome(message) {
+    this.ready = true;
+    this.ackInterval = message.ack?.interval_ms ?? 100;
+    this.pool.rate = message.audio?.sample_rate ?? 24_000;
+    this.pool.preSkip = message.audio?.pre_skip ?? 312;
+    this.jitter = new Jitter();
+    this.socket.established();
+    this.tell({ k: "state", state: "connected", hello: message, decoder: this.pool.kind }, true);
+    this.#ping();
+    this.#release();
+  }
+
+  #started(entry, { n, hold_ms: serverHold = 0 }) {
+    entry.track.n = n;
+    this.numbers.set(n, entry);
+    const own = typeof this.options.holdMs === "number" ? this.options.holdMs : this.jitter.hold();
+    this.player?.postMessage({ t: "hold", ms: Math.max(own, serverHold) });
+    this.tell({ k: "started", id: entry.id, n }, true);
+  }
+
+  #chunk(buffer) {
+    let chunk;
+    try {
+      chunk = parseChunk(buffer);
+    } catch (error) {
+      if (!(error instanceof ChunkError)) throw error;
+      this.badChunks++;
+      return this.tell({ k: "warning", code: "bad_chunk", message: error.message });
+    }
+    const entry = this.numbers.get(chunk.n);
+    if (!entry || entry.stop || entry.finished) return;
+    const { track, feed, times } = entry;
+    const rx = now();
+    const ear = this.clock.frameAt(absolute(), track.frame);
+    const slack = chunk.seq === 0 ? null : track.slack(ear);
+    times.arrived ??= absolute();
+    track.receive(chunk, rx);
+    this.jitter.add(rx, chunk.sentAt);
+    const seen = { bytes: buffer.byteLength, slack, at: absolute(), jitter: this.jitter.p95() };
+    this.tell(chunkView(entry, chunk, seen));
+    this.feeder.add(feed, chunk);
+  }
+
+  #done(entry, message) {
+    const { type, utterance, ...ended } = message;
+    this.tell({ k: "done", id: entry.id, ...ended });
+    this.#end(entry, ended);
+  }
+
+  #cancelled(entry, { heard, generated_ms, sent_ms }) {
+    if (!entry.stop) {
+      entry.stop = { id: 0, at: absolute(), reason: "server", confirmed: true };
+      this.#mute(entry);
+    }
+    this.#end(entry, { reason: "cancelled", heard, generated_ms, sent_ms });
+  }
+
+  #error(entry, { code, message, fatal = false, retry_after_ms: retryAfter, ref, param }) {
+    if (retryAfter) this.socket.retryAfter = retryAfter;
+    const late = code === "utterance_closed" && entry?.stop;
+    if (!late) {
+      this.tell({ k: "error", code, message, fatal, retry_after_ms: retryAfter, id: entry?.id, ref, param }, true);
+    }
+    if (entry) this.#end(entry, { reason: late ? "cancelled" : "failed", code, message });
+  }
+
+  #disconnected(info) {
+    this.ready = false;
+    for (const entry of [...this.entries.values()]) {
+      if (entry.sent || !info.retry) this.#end(entry, { reason: "connection_lost", code: String(info.code) });
+    }
+    this.pending = this.pending.filter(({ utterance }) => this.entries.get(utterance)?.sent === false);
+  }
+
+  #ping() {
+    if (this.ready) this.socket.send({ type: "ping", id: 0, t_ms: now() });
+  }
+
+  // ------------------------------------------------------------------ player
+
+  /** A report or an event of the player. */
+  fromPlayer(message) {
+    this.reportAt = now();
+    const at = absolute();
+    const ear = this.clock.frameAt(at, message.f);
+    const entry = this.numbers.get(message.n);
+    if (entry) {
+      entry.track.apply(message, ear);
+      if (message.k !== "r") this.#event(entry, message, at);
+    }
+    this.#acks(ear, at, false);
+    if (message.k === "r" && entry && !entry.finished) {
+      const seen = { latency: message.f - ear, source: this.clock.source, decoder: this.pool.kind, at };
+      this.tell(reportView(entry, message, seen));
+    }
+    if (entry?.stop && entry.track.over) this.#stopped(entry);
+    this.feeder.pump();
+  }
+
+  #event(entry, message, at) {
+    if (message.k === "start") {
+      entry.times.decoded = entry.feed.decodedAt;
+      entry.times.started = at;
+      entry.times.heard = this.clock.timeOf(message.f, at, message.f);
+    }
+    this.tell(playView(entry, message, at), message.k !== "resume");
+  }
+
+  /** Send the acks that are due; `ear` is the frame at the listener's ear at absolute time `at`. */
+  #acks(ear, at, clockStopped) {
+    const wire = at - performance.timeOrigin;
+    for (const entry of new Set(this.numbers.values())) {
+      const { track } = entry;
+      if (entry.finished) continue;
+      const before = track.heard;
+      if (!clockStopped) track.listen(ear);
+      if (!entry.stop && this.ready && track.due(wire, this.ackInterval)) {
+        const { hidden, sink } = this;
+        this.socket.send(track.ack(wire, { clockStopped, hidden, sink, latencySource: this.clock.source }));
+      }
+      if (track.heard !== before) this.tell({ k: "heard", id: entry.id, heard_ms: ms(track.heard) });
+      if (track.state === "ended" && entry.ended) this.#finish(entry);
+    }
+  }
+
+  /** Silence from the player must not look like playing: the audio clock stands still. */
+  #watch() {
+    if (now() - this.reportAt < SILENT_PLAYER) return;
+    this.#acks(0, absolute(), true);
+  }
+}
