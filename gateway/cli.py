@@ -1,0 +1,65 @@
+"""`playhead COMMAND`: a table of commands, each in a file of its own.
+
+A command is imported when it is asked for, so that a mistake is answered before anything heavy is
+loaded; what needs the engine's libraries runs as a process of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.api import EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A module with `main(arguments) -> exit status`."""
+
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "serve": Command("gateway.serve", "speak to browsers and programs"),
+    "say": Command("gateway.say", "let a running server speak a text into a file"),
+    "doctor": Command("gateway.doctor", "what this machine lacks, and how to get it"),
+    "engine": Command("engine", "one device on one address, for servers elsewhere"),
+    "simulate": Command("engine.tools.simulate", "try the scheduler in virtual time"),
+}
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the result is the process's exit status."""
+    name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if name in ("-h", "--help"):
+        print(usage())
+        return 0
+    if name not in COMMANDS:
+        print(f"playhead: no command `{name}`\n{usage()}", file=sys.stderr)
+        return USAGE_ERROR
+    return _run(COMMANDS[name].module, rest)
+
+
+def usage() -> str:
+    """The table of commands."""
+    lines = (f"  {name:<10}{command.help}" for name, command in COMMANDS.items())
+    head = "usage: playhead COMMAND …; `playhead COMMAND --help` for its options"
+    return "\n".join([head, *lines])
+
+
+def _run(module: str, arguments: list[str]) -> int:
+    try:
+        if module.startswith("engine"):
+            return subprocess.call([sys.executable, "-m", module, *arguments])
+        return int(importlib.import_module(module).main(arguments))
+    except EngineError as error:
+        print(f"playhead: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
