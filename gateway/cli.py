@@ -63,3 +63,7 @@ def _run(module: str, arguments: list[str]) -> int:
         return USAGE_ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

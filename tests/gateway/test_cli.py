@@ -1,0 +1,135 @@
+"""The command line: mistakes are answered at once, the port is taken before anything is loaded."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from engine.api import ConfigError
+from gateway import cli, doctor, listening, opus
+from gateway.config import GatewayConfig
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port somebody listens on."""
+    with closing(listening.bind("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def playhead(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gateway.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    status = cli.main([])
+
+    assert status == 0
+    printed = capsys.readouterr().out
+    assert all(f"  {name} " in printed for name in cli.COMMANDS)
+
+
+def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    status = cli.main(["sing"])
+
+    assert status == 2
+    assert "no command `sing`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--set", "gateway.prot=3"], "unknown key `prot`"),
+        (["--port", "70000"], "`port`: want 0 to 65535, got: 70000"),
+        (["--config", "nowhere.toml"], "nowhere.toml: cannot be read"),
+    ],
+)
+def test_a_mistake_in_the_configuration_is_one_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = cli.main(["serve", *arguments])
+
+    assert status == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_taken_port_ends_serve_before_the_model_is_looked_for(taken: int) -> None:
+    began = time.monotonic()
+
+    done = playhead("serve", "--port", str(taken), "--checkpoint", "./nowhere")
+
+    assert time.monotonic() - began < 2
+    assert done.returncode != 0
+    assert f"127.0.0.1:{taken}" in done.stderr
+    assert "nowhere" not in done.stderr
+
+
+def test_a_taken_port_is_named(taken: int) -> None:
+    with pytest.raises(ConfigError, match=rf"cannot listen on 127\.0\.0\.1:{taken}: Address"):
+        listening.bind("127.0.0.1", taken)
+
+
+def test_an_unknown_host_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"cannot listen on no\.such\.host\.invalid:8000"):
+        listening.bind("no.such.host.invalid", 8000)
+
+
+@pytest.mark.parametrize(
+    ("host", "shown", "public"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:", False),
+        ("localhost", "http://127.0.0.1:", False),
+        ("0.0.0.0", "http://localhost:", True),
+    ],
+)
+def test_address_is_one_a_browser_can_open(host: str, shown: str, public: bool) -> None:
+    with closing(listening.bind(host, 0)) as listener:
+        port = listener.getsockname()[1]
+
+        assert listening.url(listener) == f"{shown}{port}"
+        assert listening.is_public(listener) is public
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+def test_an_ipv6_address_is_put_in_brackets() -> None:
+    class Listener(socket.socket):
+        def getsockname(self) -> tuple[str, int, int, int]:
+            return ("::1", 8000, 0, 0)
+
+    with closing(Listener()) as listener:
+        assert listening.url(listener) == "http://[::1]:8000"
+
+
+def test_doctor_sees_a_taken_port(taken: int) -> None:
+    level, _, words = doctor.port(GatewayConfig(port=taken))
+
+    assert level == "fail"
+    assert str(taken) in words
+
+
+def test_doctor_serves_without_libopus_but_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opus, "available", lambda library: "opus: no libopus found; install it")
+
+    level, _, words = doctor.libopus(GatewayConfig())
+
+    assert level == "warn"
+    assert words == "no libopus found; install it; until then only PCM is offered"
+
+
+@pytest.mark.slow
+def test_doctor_adds_what_the_engine_lacks(taken: int) -> None:
+    good = playhead("doctor", "--port", "0", "--checkpoint", "silent")
+    bad = playhead("doctor", "--port", str(taken), "--checkpoint", "./nowhere")
+
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert "libopus" in good.stdout and "checkpoint" in good.stdout
+    assert bad.returncode == 1
+    assert bad.stdout.count("fail ") == 2
