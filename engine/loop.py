@@ -79,6 +79,7 @@ class EngineLoop:
         self._scheduler = Scheduler(config.scheduler, self.costs, stages)
         self._utterances: dict[str, Utterance] = {}  # live, in order of opening
         self._clocks: dict[str, PlaybackClock] = {}  # live and those still sounding
+        self._successors: dict[str, str] = {}  # utterance → the one queued behind it
         self._flights: deque[Flight] = deque()
         self._device_free_at = -inf
         self._status_at: dict[str, float] = {}
@@ -107,13 +108,14 @@ class EngineLoop:
 
     def wake_at(self, now: float) -> float:
         """Return when time alone makes something ready, s; `inf`: only a command can."""
-        return self._scheduler.wake_at(self._utterances.values(), now)
+        return self._scheduler.wake_at(now)
 
     def load(self, now: float) -> Load:
         """Return the heartbeat; forget clocks that have run out."""
         for name, clock in list(self._clocks.items()):
             if name not in self._utterances and clock.ends_at(now) <= now:
                 del self._clocks[name]
+                self._successors.pop(name, None)
         late, self._lateness = self._lateness, 0.0
         return Load(len(self._utterances), self._slots.count, late)
 
@@ -124,14 +126,13 @@ class EngineLoop:
             self._open(command, now)
             return
         if isinstance(command, Playback):
-            clock = self._clocks.get(command.utterance)
-            if clock:
-                clock.reported(command.rendered, command.state, command.delay, now)
+            self._heard(command, now)
             return
         utterance = self._utterances.get(command.utterance)
         if utterance is None:
             if isinstance(command, Cancel) and command.utterance in self._clocks:
                 self._clocks[command.utterance].close(now)
+                self._moved(command.utterance, now)
             return
         match command:
             case Append():
@@ -144,7 +145,17 @@ class EngineLoop:
                 self._end(utterance, "cancelled", "", now)
                 return
         utterance.text_changed()
-        self._close_if_finished(utterance, now)
+        self._settled(utterance, now)
+
+    def _heard(self, report: Playback, now: float) -> None:
+        clock = self._clocks.get(report.utterance)
+        if clock is None:
+            return
+        clock.reported(report.rendered, report.state, report.delay, now)
+        utterance = self._utterances.get(report.utterance)
+        if utterance:
+            self._scheduler.touch(utterance, now)
+        self._moved(report.utterance, now)
 
     def _open(self, options: Open, now: float) -> None:
         name = options.utterance
@@ -177,11 +188,13 @@ class EngineLoop:
             return
         self._utterances[name] = utterance
         self._clocks[name] = clock
+        if options.after:
+            self._successors[options.after] = name
 
     # --------------------------------------------------------------- device
 
     def _launch(self, now: float) -> bool:
-        batch = self._scheduler.plan(self._utterances.values(), now)
+        batch = self._scheduler.plan(now)
         if batch is None:
             return False
         self._lateness = max(self._lateness, now - batch.works[0].latest_start)
@@ -194,6 +207,7 @@ class EngineLoop:
             if work.stage == "codec" and work.frames >= self._ladder[utterance.rung]:
                 utterance.rung = min(utterance.rung + 1, len(self._ladder) - 1)
             utterance.advance(work.stage, work.frames)
+            self._scheduler.touch(utterance, now)
         return True
 
     @property
@@ -223,34 +237,47 @@ class EngineLoop:
         audio = utterance.commit(work.stage, work.frames, outcome)
         if audio:
             self._send(utterance, audio, now)
-        self._close_if_finished(utterance, now)
+        self._settled(utterance, now)
 
     # --------------------------------------------------------------- events
 
     def _send(self, utterance: Utterance, audio: Audio, now: float) -> None:
         if audio.pcm:
             utterance.clock.audio_sent(seconds(audio.pcm), now)
+            self._moved(audio.utterance, now)
         self._emit(audio)
 
-    def _close_if_finished(self, utterance: Utterance, now: float) -> None:
+    def _settled(self, utterance: Utterance, now: float) -> None:
+        """Say farewell if that was all; else look at the utterance anew."""
         for event in utterance.farewell():
             if isinstance(event, Audio):
                 self._send(utterance, event, now)
             else:
                 utterance.clock.complete = True
-                self._remove(utterance, event)
+                self._remove(utterance, event, now)
+        if utterance.ended is None:
+            self._scheduler.touch(utterance, now)
 
     def _end(self, utterance: Utterance, reason: EndReason, detail: str, now: float) -> None:
         utterance.clock.close(now)
-        self._remove(utterance, utterance.end(reason, detail))
+        self._remove(utterance, utterance.end(reason, detail), now)
 
-    def _remove(self, utterance: Utterance, ended: Ended) -> None:
+    def _remove(self, utterance: Utterance, ended: Ended, now: float) -> None:
         name = utterance.options.utterance
+        self._scheduler.forget(utterance)
         del self._utterances[name]
         self._status_at.pop(name, None)
         self._stages.release(utterance.slot)
         self._slots.free(utterance.slot)
         self._emit(ended)
+        self._moved(name, now)
+
+    def _moved(self, name: str, now: float) -> None:
+        """The end of an utterance's sound moved: those queued behind it are due at another time."""
+        while name := self._successors.get(name, ""):
+            successor = self._utterances.get(name)
+            if successor:
+                self._scheduler.touch(successor, now)
 
     def _report(self, now: float) -> None:
         for name, utterance in self._utterances.items():

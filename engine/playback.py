@@ -88,6 +88,13 @@ class PlaybackClock:
             return max(0.0, dry - now)
         return self.sent - self._rendered
 
+    def changes_at(self, now: float) -> float:
+        """Return when the estimate changes by time alone, s; `inf` if only facts change it."""
+        if self._heard_at == -inf or self._state not in ("paused", "waiting"):
+            return inf
+        ends = self._heard_at + PAUSE_BELIEVED
+        return ends if ends > now else inf
+
     def model(self, now: float) -> PlayheadModel:
         """Name what the estimate rests on."""
         if not self._acks or self._heard_at == -inf:
@@ -103,9 +110,9 @@ class PlaybackClock:
         if self._state == "ended":
             return inf if unheard <= 0 else -inf
         if self._state == "paused":
-            return inf if now - self._heard_at <= PAUSE_BELIEVED + STALE_AFTER else -inf
+            return inf if now - self._heard_at < PAUSE_BELIEVED else -inf
         if self._state == "waiting":
-            return now + unheard if now - self._heard_at <= PAUSE_BELIEVED else -inf
+            return now + unheard if now - self._heard_at < PAUSE_BELIEVED else -inf
         return self._true_at + unheard - self._delay - CLIENT_WORK
 
     def _predecessor_ends(self, now: float) -> float:

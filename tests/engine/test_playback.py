@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.playback import CLIENT_WORK, PAUSE_BELIEVED, STALE_AFTER, PlaybackClock
+from engine.playback import CLIENT_WORK, PAUSE_BELIEVED, PlaybackClock
 
 
 def clock(*, acks: bool = True, after: PlaybackClock | None = None) -> PlaybackClock:
@@ -72,7 +72,8 @@ def test_pause_without_further_reports_is_believed_only_for_a_while() -> None:
 
     listener.reported(0.5, "paused", 0.0, 10.5)
 
-    later = 10.5 + PAUSE_BELIEVED + STALE_AFTER + 0.1
+    assert listener.changes_at(10.5) == 10.5 + PAUSE_BELIEVED
+    later = 10.5 + PAUSE_BELIEVED
     assert listener.dry_at(later) == pytest.approx(12.0)
     assert listener.model(later) == "stale"
 

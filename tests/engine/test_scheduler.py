@@ -45,45 +45,51 @@ def playing(*, sent: float, slot: int = 0, **options: object) -> Utterance:
     return result
 
 
+def plan(plans: Scheduler, *utterances: Utterance, now: float = 0.0) -> Batch | None:
+    for each in utterances:
+        plans.touch(each, now)
+    return plans.plan(now)
+
+
 def planned(batch: Batch | None) -> tuple[Stage, list[int]]:
     assert batch is not None
     return batch.stage, [work.utterance.slot for work in batch.works]
 
 
 def test_nothing_ready_is_no_batch() -> None:
-    assert scheduler().plan([], 0.0) is None
-    assert scheduler().wake_at([], 0.0) == inf
+    assert plan(scheduler()) is None
+    assert scheduler().wake_at(0.0) == inf
 
 
 def test_new_utterance_outranks_a_listener_with_sound_in_hand() -> None:
     new, rich = utterance(segment(), slot=1), playing(sent=1.0)
 
-    assert planned(scheduler().plan([rich, new], 0.0)) == (Stage.PREFILL, [1])
+    assert planned(plan(scheduler(), rich, new, now=0.0)) == (Stage.PREFILL, [1])
 
 
 def test_listener_about_to_hear_silence_outranks_a_new_utterance() -> None:
     new, poor = utterance(segment(), slot=1, at=1.0), playing(sent=1.04)
 
-    assert planned(scheduler().plan([new, poor], 1.0)) == (Stage.TALKER, [0])
+    assert planned(plan(scheduler(), new, poor, now=1.0)) == (Stage.TALKER, [0])
 
 
 def test_everyone_ready_for_the_stage_rides_along_most_urgent_first() -> None:
     each = [playing(sent=seconds, slot=slot) for slot, seconds in enumerate((0.9, 0.3, 0.6))]
 
-    assert planned(scheduler().plan(each, 0.0)) == (Stage.TALKER, [1, 2, 0])
+    assert planned(plan(scheduler(), *each, now=0.0)) == (Stage.TALKER, [1, 2, 0])
 
 
 def test_batch_has_no_more_rows_than_the_device() -> None:
     each = [playing(sent=seconds, slot=slot) for slot, seconds in enumerate((0.9, 0.3, 0.6))]
 
-    assert planned(scheduler(rows=2).plan(each, 0.0)) == (Stage.TALKER, [1, 2])
+    assert planned(plan(scheduler(rows=2), *each, now=0.0)) == (Stage.TALKER, [1, 2])
 
 
 def test_first_frame_is_decoded_before_the_second_is_made() -> None:
     each = utterance(segment())
     speak(each, 1)
 
-    assert planned(scheduler().plan([each], 0.0)) == (Stage.CODEC, [0])
+    assert planned(plan(scheduler(), each, now=0.0)) == (Stage.CODEC, [0])
 
 
 def test_frames_gather_into_larger_chunks_while_there_is_time() -> None:
@@ -92,10 +98,10 @@ def test_frames_gather_into_larger_chunks_while_there_is_time() -> None:
         run(each, Stage.TALKER)
         run(each, Stage.PREDICTOR)
 
-    assert planned(scheduler().plan([each], 0.0))[0] is Stage.TALKER
+    assert planned(plan(scheduler(), each, now=0.0))[0] is Stage.TALKER
     run(each, Stage.TALKER)
     run(each, Stage.PREDICTOR)
-    batch = scheduler().plan([each], 0.0)
+    batch = plan(scheduler(), each, now=0.0)
     assert batch and (batch.stage, batch.frames) == (Stage.CODEC, 4)
 
 
@@ -107,8 +113,10 @@ def test_chunk_goes_early_when_time_is_up() -> None:
 
     due = 1.0 - CONFIG.margin - SECONDS[Stage.CODEC]
 
-    assert plans.wake_at([each], 0.5) == pytest.approx(due)
-    batch = plans.plan([each], due)
+    first = plan(plans, each, now=0.5)
+    assert first and first.stage is Stage.TALKER
+    assert plans.wake_at(0.5) == pytest.approx(due)
+    batch = plan(plans, each, now=due)
     assert batch and (batch.stage, batch.frames) == (Stage.CODEC, 1)
 
 
@@ -118,7 +126,7 @@ def test_tail_is_decoded_at_once() -> None:
     run(each, Stage.PREDICTOR)
     run(each, Stage.TALKER, EOS)
 
-    assert planned(scheduler().plan([each], 0.0)) == (Stage.CODEC, [0])
+    assert planned(plan(scheduler(), each, now=0.0)) == (Stage.CODEC, [0])
 
 
 def test_what_was_said_is_not_held_back_while_text_is_awaited() -> None:
@@ -130,7 +138,7 @@ def test_what_was_said_is_not_held_back_while_text_is_awaited() -> None:
     run(each, Stage.TALKER)
     run(each, Stage.PREDICTOR)
 
-    assert planned(scheduler().plan([each], 0.0)) == (Stage.CODEC, [0])
+    assert planned(plan(scheduler(), each, now=0.0)) == (Stage.CODEC, [0])
 
 
 def test_codec_batch_shares_its_number_of_frames() -> None:
@@ -140,7 +148,7 @@ def test_codec_batch_shares_its_number_of_frames() -> None:
             run(each, Stage.TALKER)
             run(each, Stage.PREDICTOR)
 
-    batch = scheduler().plan([first, second, third], 0.0)
+    batch = plan(scheduler(), first, second, third, now=0.0)
 
     assert planned(batch) == (Stage.CODEC, [0, 1])
 
@@ -149,15 +157,15 @@ def test_generation_rests_at_the_lead_limit_and_wakes_when_it_falls() -> None:
     each = playing(sent=3.0, max_lead=2.0)
     plans = scheduler()
 
-    assert plans.plan([each], 0.5) is None
-    assert plans.wake_at([each], 0.5) == pytest.approx(1.0)
-    assert planned(plans.plan([each], 1.01)) == (Stage.TALKER, [0])
+    assert plan(plans, each, now=0.5) is None
+    assert plans.wake_at(0.5) == pytest.approx(1.0)
+    assert planned(plan(plans, each, now=1.01)) == (Stage.TALKER, [0])
 
 
 def test_no_limit_never_rests() -> None:
     each = playing(sent=100.0, max_lead=None)
 
-    assert planned(scheduler().plan([each], 0.0)) == (Stage.TALKER, [0])
+    assert planned(plan(scheduler(), each, now=0.0)) == (Stage.TALKER, [0])
 
 
 def test_paused_listener_lets_others_go_first_and_rests_at_its_limit() -> None:
@@ -165,9 +173,9 @@ def test_paused_listener_lets_others_go_first_and_rests_at_its_limit() -> None:
     paused.clock.reported(0.1, "paused", 0.0, 0.2)
     other = playing(sent=1.5, slot=1)
 
-    assert planned(scheduler().plan([paused, other], 0.3)) == (Stage.TALKER, [1, 0])
+    assert planned(plan(scheduler(), paused, other, now=0.3)) == (Stage.TALKER, [1, 0])
     paused.clock.audio_sent(1.2, 0.3)
-    assert planned(scheduler().plan([paused, other], 0.3)) == (Stage.TALKER, [1])
+    assert planned(plan(scheduler(), paused, other, now=0.3)) == (Stage.TALKER, [1])
 
 
 def test_slack_counts_sound_made_but_not_sent() -> None:
@@ -177,7 +185,7 @@ def test_slack_counts_sound_made_but_not_sent() -> None:
     run(each, Stage.PREDICTOR)
     run(each, Stage.TALKER)
 
-    batch = scheduler().plan([each], 0.0)
+    batch = plan(scheduler(), each, now=0.0)
 
     assert batch and batch.stage is Stage.PREDICTOR
     gained = batch.works[0].latest_start - before

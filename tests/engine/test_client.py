@@ -1,0 +1,198 @@
+"""A thread and a process behind one interface: the same tests pass with both."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.api import Audio, CheckpointError, EngineGone, Open
+from engine.client import EngineClient, LocalEngine, RemoteEngine, Speech
+from engine.config import EngineConfig, ModelConfig
+from engine.server import EngineServer
+from tests.waiting import until
+
+CONFIG = EngineConfig(model=ModelConfig(checkpoint="silent", slots=4))
+TEXT = "A sentence that is spoken for about three seconds."
+
+
+@asynccontextmanager
+async def local() -> AsyncIterator[EngineClient]:
+    client = LocalEngine(CONFIG)
+    await client.start()
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def remote(folder: Path) -> AsyncIterator[EngineClient]:
+    address = f"unix:{folder}/engine.sock"
+    async with asyncio.TaskGroup() as tasks:
+        listening = asyncio.Event()
+        serving = tasks.create_task(EngineServer(CONFIG, address).serve(listening))
+        await listening.wait()
+        client = RemoteEngine(address)
+        await client.start()
+        try:
+            yield client
+        finally:
+            await client.close()
+            serving.cancel()
+
+
+@pytest.fixture(params=["local", "remote"])
+async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EngineClient]:
+    async with local() if request.param == "local" else remote(tmp_path) as result:
+        yield result
+
+
+def speak(client: EngineClient, name: str = "u", **options: object) -> Speech:
+    options.setdefault("max_lead", None)
+    speech = client.open(Open(name, str(options.pop("voice", "tone")), **options))  # type: ignore[arg-type]
+    speech.append(TEXT)
+    speech.finish()
+    return speech
+
+
+async def listen(speech: Speech) -> bytes:
+    async with asyncio.timeout(10):
+        return b"".join([event.pcm async for event in speech if isinstance(event, Audio)])
+
+
+async def test_engine_says_what_it_speaks(client: EngineClient) -> None:
+    assert client.info.model == "silent"
+    assert client.info.slots == 4
+    assert client.alive
+
+
+async def test_speech_is_heard_and_ends(client: EngineClient) -> None:
+    speech = speak(client)
+
+    pcm = await listen(speech)
+
+    assert len(pcm) > 24_000
+    assert speech.ended and speech.ended.reason == "complete"
+
+
+async def test_speeches_are_independent(client: EngineClient) -> None:
+    speeches = [speak(client, "a", seed=1), speak(client, "b", voice="poison"), speak(client, "c")]
+
+    await asyncio.gather(*map(listen, speeches))
+
+    assert [s.ended.detail or s.ended.reason for s in speeches if s.ended] == [
+        "complete",
+        "generation_failed",
+        "complete",
+    ]
+
+
+async def test_cancelled_speech_ends_and_its_slot_is_free(client: EngineClient) -> None:
+    speeches = [speak(client, f"u{n}", max_lead=0.5) for n in range(4)]
+    for speech in speeches:
+        speech.cancel()
+
+    await asyncio.gather(*map(listen, speeches))
+    again = speak(client, "again")
+    await listen(again)
+
+    assert {speech.ended.reason for speech in speeches if speech.ended} == {"cancelled"}
+    assert again.ended and again.ended.reason == "complete"
+
+
+async def test_refusal_arrives_as_the_end(client: EngineClient) -> None:
+    speech = speak(client, voice="nobody")
+
+    assert await listen(speech) == b""
+    assert speech.ended and speech.ended.detail == "unsupported_voice"
+
+
+async def test_heartbeat_tells_the_load(client: EngineClient) -> None:
+    await until(lambda: client.load)
+
+    assert client.load and client.load.slots == 4
+
+
+async def test_closing_ends_what_is_open() -> None:
+    async with local() as client:
+        speech = speak(client, max_lead=0.5)
+
+    assert [event async for event in speech if isinstance(event, Audio) and event.last] == []
+    assert speech.ended and speech.ended.detail == "engine_lost"
+
+
+async def test_opening_on_a_dead_engine_fails_at_once() -> None:
+    async with local() as client:
+        pass
+
+    speech = speak(client)
+
+    assert await listen(speech) == b""
+    assert speech.ended and speech.ended.detail == "engine_lost"
+
+
+async def test_checkpoint_that_cannot_be_read_is_named_at_the_start(tmp_path: Path) -> None:
+    client = LocalEngine(EngineConfig(model=ModelConfig(checkpoint=str(tmp_path))))
+
+    with pytest.raises(CheckpointError, match=r"config\.json"):
+        await client.start()
+    await client.close()
+
+
+def test_info_before_the_start_says_what_to_do() -> None:
+    with pytest.raises(EngineGone, match="start"):
+        _ = LocalEngine(CONFIG).info
+
+
+async def test_gateway_that_disconnects_cancels_its_utterances(tmp_path: Path) -> None:
+    async with remote(tmp_path) as client:
+        speak(client, max_lead=0.5)
+        other = RemoteEngine(f"unix:{tmp_path}/engine.sock")
+        await other.start()
+
+        await client.close()
+
+        await until(lambda: other.load and other.load.utterances == 0)
+        await other.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
+async def test_lost_engine_process_is_noticed_and_found_again(
+    way: signal.Signals, tmp_path: Path
+) -> None:
+    address = f"unix:{tmp_path}/engine.sock"
+    process = await start_process(address)
+    client = RemoteEngine(address)
+    await client.start()
+    speech = speak(client, max_lead=0.5)
+
+    os.kill(process.pid, way)
+    await listen(speech)
+
+    assert speech.ended and speech.ended.detail == "engine_lost"
+    assert not client.alive
+    if way is signal.SIGSTOP:
+        process.kill()
+    await process.wait()
+    process = await start_process(address)
+    await until(lambda: client.alive, within=15)
+    again = speak(client, "again")
+    await listen(again)
+    assert again.ended and again.ended.reason == "complete"
+    await client.close()
+    process.kill()
+    await process.wait()
+
+
+async def start_process(address: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "engine", "--listen", address),
+        *("--set", "engine.model.checkpoint=silent"),
+        stderr=asyncio.subprocess.DEVNULL,
+    )

@@ -1,0 +1,243 @@
+"""The loop in virtual time: commands in, events out, on pretended stages."""
+
+from itertools import pairwise
+
+import pytest
+
+from engine.api import (
+    FRAME_SAMPLES,
+    Append,
+    Audio,
+    Cancel,
+    Command,
+    Ended,
+    Event,
+    Finish,
+    Flush,
+    Open,
+    Playback,
+    Status,
+)
+from engine.config import EngineConfig, ModelConfig
+from engine.loop import EngineLoop
+from engine.silent import SilentStages, tone
+from engine.work import Stage
+from tests.engine.speaking import NoTrim
+
+TEXT = "This is a sentence of about fifty characters, no more."
+
+
+class Bench:
+    """A loop, its device and a clock that only moves when told."""
+
+    def __init__(self, *, slots: int = 4, cost: float = 0.001) -> None:
+        self.now = 0.0
+        self.launches: list[tuple[Stage, int, int]] = []
+        self.events: list[Event] = []
+        self._cost = cost
+        config = EngineConfig(model=ModelConfig(slots=slots))
+        stages = SilentStages(
+            slots=slots, rows=32, clock=lambda: self.now, sleep=self._sleep, costs=self._launched
+        )
+        self.loop = EngineLoop(stages, config, emit=self.events.append, trim=NoTrim)
+
+    def do(self, *commands: Command, until: float = 0.0) -> None:
+        """Apply commands and let time pass until `until` or until nothing is left to do."""
+        todo = list(commands)
+        while True:
+            while self.loop.step(todo, self.now):
+                todo = []
+            todo = []
+            oldest = self.loop.oldest
+            moment = self.loop.wake_at(self.now) if oldest is None else oldest.ready_at  # type: ignore[attr-defined]
+            if moment > until:
+                self.now = max(self.now, until)
+                return
+            self.now = max(self.now, moment)
+
+    def audio(self, name: str = "u") -> list[Audio]:
+        return [e for e in self.events if isinstance(e, Audio) and e.utterance == name]
+
+    def ended(self, name: str = "u") -> Ended:
+        ends = [e for e in self.events if isinstance(e, Ended) and e.utterance == name]
+        assert len(ends) == 1, f"one terminal event, got: {ends}"
+        assert [e for e in self.events if getattr(e, "utterance", "") == name][-1] is ends[0]
+        return ends[0]
+
+    def _launched(self, stage: Stage, rows: int, frames: int) -> float:
+        self.launches.append((stage, rows, frames))
+        return self._cost
+
+    def _sleep(self, _: float) -> None:
+        raise AssertionError("the loop never sleeps")
+
+
+def say(name: str = "u", text: str = TEXT, **options: object) -> list[Command]:
+    opened = Open(name, str(options.pop("voice", "tone")), **options)  # type: ignore[arg-type]
+    return [opened, Append(name, text), Finish(name)]
+
+
+def test_sound_is_gapless_grows_in_chunks_and_ends_once() -> None:
+    bench = Bench()
+
+    bench.do(*say(), until=60.0)
+
+    audio = bench.audio()
+    assert all(a.start + len(a.pcm) // 2 == b.start for a, b in pairwise(audio))
+    sizes = [len(a.pcm) // 2 // FRAME_SAMPLES for a in audio]
+    assert sizes[:4] == [1, 2, 4, 8]
+    assert [a.last for a in audio] == [False] * (len(audio) - 1) + [True]
+    assert bench.ended().reason == "complete"
+    assert audio[-1].text_to == len(TEXT)
+
+
+def test_first_sound_takes_only_the_stages_it_needs() -> None:
+    bench = Bench()
+
+    bench.do(*say(), until=60.0)
+
+    stages = [launch[0] for launch in bench.launches[:3]]
+    assert stages == [Stage.PREFILL, Stage.PREDICTOR, Stage.CODEC]
+
+
+def test_utterances_share_batches_and_keep_their_own_sound() -> None:
+    bench = Bench()
+
+    bench.do(*say("a", seed=1), *say("b", seed=2), *say("c", seed=3), until=60.0)
+
+    assert max(rows for _, rows, _ in bench.launches) == 3
+    for number, name in enumerate("abc", start=1):
+        pcm = b"".join(a.pcm for a in bench.audio(name))
+        assert pcm == tone(number) * (len(pcm) // len(tone(number)))
+        assert bench.ended(name).reason == "complete"
+
+
+def test_generation_rests_at_the_lead_limit_until_the_listener_has_heard() -> None:
+    bench = Bench()
+    bench.do(*say(text=TEXT * 3, acks=True, max_lead=1.0), until=0.5)
+
+    bench.do(Playback("u", 0.0, "paused", 0.0), until=1.5)
+    while_paused = sum(len(a.pcm) for a in bench.audio())
+    bench.do(until=3.0)
+    still_paused = sum(len(a.pcm) for a in bench.audio())
+    bench.do(Playback("u", 0.0, "playing", 0.0), until=3.5)
+
+    assert still_paused == while_paused
+    assert sum(len(a.pcm) for a in bench.audio()) > still_paused
+
+
+def test_cancel_ends_at_once_and_nothing_follows() -> None:
+    bench = Bench()
+    bench.do(*say(), until=0.05)
+    heard = len(bench.audio())
+
+    bench.do(Cancel("u"), until=60.0)
+
+    assert bench.ended().reason == "cancelled"
+    assert len(bench.audio()) == heard
+    assert bench.ended().generated >= sum(len(a.pcm) // 2 for a in bench.audio())
+
+
+def test_slot_of_a_cancelled_utterance_speaks_for_the_next_alone() -> None:
+    bench = Bench(slots=1)
+    bench.do(*say("a", seed=1), until=0.02)
+
+    bench.do(Cancel("a"), *say("b", seed=2), until=60.0)
+
+    assert {a.pcm[: len(tone(2))] for a in bench.audio("b") if a.pcm} == {tone(2)}
+
+
+def test_full_engine_refuses_and_says_when_to_come_back() -> None:
+    bench = Bench(slots=1)
+
+    bench.do(*say("a"), *say("b"), until=0.01)
+
+    refused = bench.ended("b")
+    assert (refused.reason, refused.detail) == ("refused", "overloaded")
+    assert refused.retry_after and refused.retry_after > 0
+
+
+def test_device_that_cannot_keep_up_with_more_refuses_them() -> None:
+    bench = Bench(slots=8, cost=0.03)
+    bench.do(*say("a"), until=0.5)
+
+    bench.do(*say("b"), *say("c"), *say("d"), until=0.6)
+
+    assert bench.ended("d").detail == "overloaded"
+
+
+def test_unknown_voice_is_refused_and_its_slot_is_free_again() -> None:
+    bench = Bench(slots=1)
+
+    bench.do(*say("a", voice="nobody"), *say("b"), until=60.0)
+
+    assert (bench.ended("a").reason, bench.ended("a").detail) == ("refused", "unsupported_voice")
+    assert bench.ended("b").reason == "complete"
+
+
+def test_failing_utterance_ends_alone() -> None:
+    bench = Bench()
+
+    bench.do(*say("a"), *say("bad", voice="poison"), *say("c"), until=60.0)
+
+    assert (bench.ended("bad").reason, bench.ended("bad").detail) == ("failed", "generation_failed")
+    assert bench.ended("a").reason == bench.ended("c").reason == "complete"
+
+
+@pytest.mark.parametrize("text", ["", "   ", "...", "?!"])
+def test_nothing_to_say_ends_empty_without_a_launch(text: str) -> None:
+    bench = Bench()
+
+    bench.do(*say(text=text), until=1.0)
+
+    assert bench.ended().reason == "empty"
+    assert not bench.launches
+
+
+def test_streamed_text_waits_for_words_and_goes_on() -> None:
+    bench = Bench()
+    bench.do(Open("u", "tone"), Append("u", "Once there was "), until=1.0)
+    before = len(bench.launches)
+
+    bench.do(until=2.0)
+    assert len(bench.launches) == before, "a starved utterance costs nothing"
+    bench.do(Append("u", "a king."), Finish("u"), until=60.0)
+
+    assert bench.ended().reason == "complete"
+    assert bench.audio()[-1].text_to == len("Once there was a king.")
+
+
+def test_flush_speaks_what_is_there_and_more_may_follow() -> None:
+    bench = Bench()
+    bench.do(Open("u", "tone"), Append("u", "Hello"), Flush("u"), until=2.0)
+
+    assert max(a.text_to for a in bench.audio()) == len("Hello")
+    bench.do(Append("u", " there."), Finish("u"), until=60.0)
+    assert bench.ended().text_to == len("Hello there.")
+
+
+def test_status_is_sent_on_request_only_and_at_most_five_times_a_second() -> None:
+    bench = Bench()
+
+    bench.do(*say("a", status=True), *say("b"), until=1.0)
+
+    reports = [e for e in bench.events if isinstance(e, Status)]
+    assert {report.utterance for report in reports} == {"a"}
+    assert 1 <= len(reports) <= 6
+
+
+def test_predictions_come_from_what_launches_took() -> None:
+    bench = Bench(cost=0.004)
+
+    bench.do(*say(), until=60.0)
+
+    assert bench.loop.costs.predict(Stage.TALKER) == pytest.approx(0.004, rel=0.01)
+
+
+def test_heartbeat_counts_the_living() -> None:
+    bench = Bench(slots=3)
+    bench.do(*say("a"), *say("b"), until=0.01)
+
+    load = bench.loop.load(bench.now)
+
+    assert (load.utterances, load.slots) == (2, 3)
