@@ -1,0 +1,204 @@
+"""The application: routes, the engine's life, and a shutdown that waits for nobody silent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from engine.api import Audio, EngineGone, Open
+from engine.client import EngineClient
+from gateway import doors, messages, opus, pages
+from gateway.coding import Coder, OpusCoder
+from gateway.compat import openai
+from gateway.config import GatewayConfig
+from gateway.house import House
+from gateway.opus import EncoderPool, OpusEncoder
+from gateway.outbox import End
+from gateway.protocol import PROTOCOL, ProtocolError
+from gateway.session import CLOSE_SECONDS, Session
+
+logger = logging.getLogger(__name__)
+
+WRITER_LIMIT = 16_384  # bytes after which a send waits if the transport is full
+
+
+class Readiness:
+    """Whether the gateway can speak, and if not, why."""
+
+    def __init__(self, engine: EngineClient, self_test: str) -> None:
+        self._engine = engine
+        self._self_test = self_test
+        self._reason = "the engine is starting"
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def reason(self) -> str:
+        """Empty when ready."""
+        return self._reason or ("" if self._engine.alive else "the engine is lost")
+
+    async def wait(self) -> None:
+        """Return once the gateway has spoken. Raises what the start raised, or EngineGone."""
+        assert self._task, "the application has not started"
+        await asyncio.shield(self._task)
+
+    async def life(self, app: web.Application) -> AsyncIterator[None]:
+        """Start the engine beside the server, which answers meanwhile; close it at the end."""
+        self._task = asyncio.create_task(self._start(), name="start engine")
+        self._task.add_done_callback(_log_failure)
+        yield
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        await self._engine.close()
+
+    async def _start(self) -> None:
+        try:
+            await self._engine.start()
+            if self._self_test:
+                self._reason = "the self-test is being spoken"
+                await self._speak()
+        except Exception as error:
+            self._reason = f"the engine did not start: {error}"
+            raise
+        self._reason = ""
+        logger.info("ready model=%s", self._engine.info.model)
+
+    async def _speak(self) -> None:
+        info = self._engine.info
+        command = Open("self-test", info.default_voice, max_lead=None)
+        speech = self._engine.open(command)
+        speech.append(self._self_test)
+        speech.finish()
+        samples = 0
+        async for event in speech:
+            samples += len(event.pcm) // 2 if isinstance(event, Audio) else 0
+        assert speech.ended
+        if not samples:
+            how = f"{speech.ended.reason} {speech.ended.detail}".strip()
+            raise EngineGone(f"self-test: want sound, got none: {how}")
+
+
+READINESS = web.AppKey("readiness", Readiness)
+HOUSE = web.AppKey("house", House)
+
+
+def create_app(engine: EngineClient, config: GatewayConfig) -> web.Application:
+    """Everything the gateway serves over HTTP.
+
+    The server may listen before the engine is ready; `await app[READINESS].wait()` after the start
+    tells when it is, and raises if it never will be.
+    """
+    pool = EncoderPool(config.opus.threads)
+    app = web.Application(client_max_size=config.limits.message_bytes)
+    app[READINESS] = Readiness(engine, config.self_test)
+    app[HOUSE] = house = _house(engine, config, pool)
+
+    async def encoders(app: web.Application) -> AsyncIterator[None]:
+        yield
+        pool.close()
+
+    async def farewell(app: web.Application) -> None:
+        house.draining = True
+        await asyncio.gather(*(session.drain(config.drain) for session in list(house.sessions)))
+        async with asyncio.timeout(2 * CLOSE_SECONDS + 1):
+            while house.sessions:  # noqa: ASYNC110 - they end by themselves, within two seconds
+                await asyncio.sleep(0.01)
+
+    app.cleanup_ctx.extend([app[READINESS].life, encoders])
+    app.on_shutdown.append(farewell)
+    app.on_response_prepare.append(_anonymous)
+    app.add_routes(
+        [web.get("/v1/voice", _voice), web.get("/health", _health), web.get("/ready", _ready)]
+    )
+    app.add_routes(openai.routes(engine, config, pool))
+    app.add_routes(pages.routes())
+    return app
+
+
+def _house(engine: EngineClient, config: GatewayConfig, pool: EncoderPool) -> House:
+    reason = opus.available(config.opus.library)
+    if reason:
+        logger.warning("PCM only: %s", reason)
+        return House(engine=engine, config=config, new_opus=None)
+    complexity = config.opus.complexity
+
+    def new_opus(bitrate: int) -> Coder:
+        return OpusCoder(OpusEncoder(bitrate=bitrate, complexity=complexity), pool)
+
+    pre_skip = OpusEncoder(bitrate=config.opus.bitrate, complexity=complexity).pre_skip
+    return House(engine=engine, config=config, new_opus=new_opus, pre_skip=pre_skip)
+
+
+async def _voice(request: web.Request) -> web.StreamResponse:
+    house = request.app[HOUSE]
+    config = house.config
+    limits = config.limits
+    came = doors.check(request, config.tokens, config.origins)
+    if len(house.sessions) >= limits.sessions:
+        raise web.HTTPServiceUnavailable(text="too many sessions", headers={"Retry-After": "1"})
+    if came.key and config.tokens and house.keys[came.key] >= limits.sessions_per_token:
+        raise web.HTTPTooManyRequests(text="too many sessions of this token")
+    socket = web.WebSocketResponse(
+        protocols=(PROTOCOL,) if came.subprotocol else (),
+        compress=False,  # Opus does not shrink, and zlib costs 256 KiB a socket
+        heartbeat=config.heartbeat,
+        max_msg_size=limits.message_bytes,
+        timeout=CLOSE_SECONDS,
+        autoping=False,
+        writer_limit=WRITER_LIMIT,
+    )
+    await socket.prepare(request)
+    end = _refusal(request.app, came)
+    if end and end.problem:
+        await socket.send_str(messages.error(end.problem, fatal=True))
+        await socket.close(code=end.code, message=end.reason.encode())
+        return socket
+    transport = request.transport
+    assert isinstance(transport, asyncio.Transport)
+    house.keys[came.key] += 1
+    try:
+        await Session(socket, transport, house, came.key).run(authorised=came.authorised)
+    finally:
+        house.keys[came.key] -= 1
+        house.keys += type(house.keys)()  # forgets those at zero
+    return socket
+
+
+def _refusal(app: web.Application, came: doors.Pass) -> End | None:
+    """Told after the upgrade, because a page's script cannot see an HTTP status."""
+    if came.wrong:
+        problem = ProtocolError("unauthorized", "`voice.auth.…`: want a valid token")
+        return End(4401, problem.code, problem)
+    reason = app[READINESS].reason
+    if reason and app[HOUSE].engine.load is None:
+        problem = ProtocolError("engine_unavailable", reason, retry_after=1.0)
+        return End(1013, problem.code, problem)
+    return None
+
+
+async def _health(request: web.Request) -> web.Response:
+    return web.json_response({"status": "ok"}, headers={"Cache-Control": "no-store"})
+
+
+async def _ready(request: web.Request) -> web.Response:
+    headers = {"Cache-Control": "no-store"}
+    reason = request.app[READINESS].reason
+    if request.app[HOUSE].draining:
+        reason = "the server is shutting down"
+    if reason:
+        return web.json_response(
+            {"status": "unready", "reason": reason}, status=503, headers=headers
+        )
+    return web.json_response({"status": "ready"}, headers=headers)
+
+
+async def _anonymous(request: web.Request, response: web.StreamResponse) -> None:
+    """Versions of the server's parts are nobody's business."""
+    response.headers["Server"] = "playhead"
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        logger.error("not ready: %s", error)

@@ -1,0 +1,346 @@
+"""What a session does with each message, and the utterances it holds. No socket here."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from gateway import greeting, messages
+from gateway.acks import AckRefused, Link
+from gateway.greeting import Terms
+from gateway.house import House
+from gateway.limits import Strikes, TokenBucket
+from gateway.outbox import End, Outbox
+from gateway.protocol import ProtocolError, parse
+from gateway.requests import Ack, Bye, Cancel, Flush, Hello, Message, Ping, Say, Text, Unknown
+from gateway.speaking import Common, Speaking
+
+logger = logging.getLogger(__name__)
+
+BAD_MESSAGES = 10  # within a minute close the session
+ACK_FLOOD = 100  # acks a second, for ten seconds, close the session
+REMEMBERED = 32  # utterances that are over but may still be heard, acked or cancelled
+NAMES = 1000  # utterance names that may not be used again
+
+
+class Conversation:
+    """Obeys one client's messages and keeps its utterances."""
+
+    def __init__(
+        self,
+        house: House,
+        outbox: Outbox,
+        *,
+        session: str,
+        key: str,
+        authorised: bool,
+        end: Callable[[End], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        """`end` is called when the session has to close; `spawn` owns the tasks of utterances."""
+        self.greeted = False
+        self.link = Link(house.config.ack_interval)
+        self._house = house
+        self._outbox = outbox
+        self._session = session
+        self._key = key
+        self._authorised = authorised
+        self._end = end
+        self._spawn = spawn
+        self._terms: Terms | None = None
+        self._common: Common | None = None
+        self._leaving = False
+        self._number = 0
+        self._open: dict[str, Speaking] = {}  # by name
+        self._over: OrderedDict[str, Speaking] = OrderedDict()  # by name, the latest few
+        self._by_n: dict[int, Speaking] = {}  # both, in the order of their `say`
+        self._names: OrderedDict[str, None] = OrderedDict()
+        limits = house.config.limits
+        self._messages = TokenBucket(limits.messages_per_second, limits.message_burst)
+        self._acks = TokenBucket(limits.acks_per_second, limits.acks_per_second)
+        self._flood = TokenBucket(ACK_FLOOD, 10 * ACK_FLOOD)
+        self._bad = Strikes(BAD_MESSAGES, 60.0)
+
+    @property
+    def speaking(self) -> list[Speaking]:
+        """Utterances without their final message."""
+        return list(self._open.values())
+
+    @property
+    def sounding(self) -> list[Speaking]:
+        """Utterances that may still be heard, open or over."""
+        return [each for each in self._by_n.values() if not each.stopped]
+
+    def hear(self, raw: str, now: float) -> None:
+        """Obey one text message, or answer why not."""
+        try:
+            message = parse(raw)
+            self._obey(message, now)
+        except ProtocolError as problem:
+            if problem.kind == "ack" and self.greeted:
+                self._distrust(now)
+            self._refuse(problem, now)
+
+    def leave(self) -> None:
+        """Close once the open utterances have ended; take no new ones."""
+        self._leaving = True
+        self._maybe_leave()
+
+    def stop(self) -> None:
+        """Cancel everything without a word: nobody listens any more."""
+        for speaking in self._by_n.values():
+            speaking.stop()
+        self._open.clear()
+
+    def give_up_paused(self, now: float) -> None:
+        """End utterances whose listener has paused for too long."""
+        limit = self._house.config.pause_limit
+        for speaking in self.speaking:
+            since = speaking.listener.paused_since
+            if since is not None and now - since > limit:
+                speaking.fail(
+                    ProtocolError("paused_too_long", f"the listener has paused for {limit:g} s")
+                )
+
+    # ------------------------------------------------------------------ messages
+
+    def _obey(self, message: Message, now: float) -> None:
+        if isinstance(message, Ack) and self._common:
+            self._ack(message, now)
+            return
+        wait = self._messages.take(now)
+        if wait:
+            raise ProtocolError(
+                "rate_limited", "too many messages", ref=message.ref, retry_after=wait
+            )
+        try:
+            self._dispatch(message, now)
+        except ProtocolError as problem:
+            problem.ref = message.ref
+            raise
+
+    def _dispatch(self, message: Message, now: float) -> None:
+        if isinstance(message, Hello):
+            self._hello(message)
+            return
+        if self._common is None:
+            raise ProtocolError("invalid_message", "want `hello` first", param="type")
+        match message:
+            case Say():
+                self._say(message, self._common, now)
+            case Text():
+                self._find(message.utterance).add(message.text, message.last)
+            case Flush():
+                self._find(message.utterance).flush()
+            case Cancel():
+                self._cancel(message, now)
+            case Ping():
+                self._outbox.put(messages.pong(message.id, message.t_ms, now))
+            case Bye(drain=True):
+                self.leave()
+            case Bye():
+                self._end(End(1000, "bye"))
+            case Unknown():
+                text = f"`type`: unknown, ignored: {message.type}"
+                self._outbox.put(messages.warning("unknown_type", text, ref=message.ref))
+
+    def _hello(self, hello: Hello) -> None:
+        if self.greeted:
+            raise ProtocolError("invalid_message", "hello: want it once, first", param="type")
+        self._authorise(hello)
+        house = self._house
+        self._terms = terms = greeting.agree(hello, house)
+        self._common = Common(
+            engine=house.engine,
+            config=house.config,
+            link=self.link,
+            outbox=self._outbox,
+            acks=hello.acks,
+            wanted=frozenset(hello.want),
+            max_lead=terms.max_lead,
+            key=self._key,
+            new_coder=terms.new_coder,
+            new_id=house.new_id,
+            spawn=self._spawn,
+            predecessor=self._predecessor,
+            over=self._ended,
+        )
+        self.greeted = True
+        self._outbox.put(greeting.answer(terms, house, self._session))
+        logger.info(
+            "greeted session=%s codec=%s acks=%s client=%r",
+            self._session,
+            terms.codec,
+            hello.acks,
+            f"{hello.client.name} {hello.client.version}",
+        )
+
+    def _authorise(self, hello: Hello) -> None:
+        if self._authorised:
+            return
+        token = (hello.token or "").encode()
+        if not any(hmac.compare_digest(token, each.encode()) for each in self._house.config.tokens):
+            raise ProtocolError("unauthorized", "hello: `token`: want a valid one", param="token")
+        self._authorised = True
+
+    def _say(self, say: Say, common: Common, now: float) -> None:
+        try:
+            self._admit(say)
+            assert self._terms
+            limits = self._house.config.limits
+            info = self._house.engine.info
+            manner = greeting.manner(say, self._terms, info, max_audio=limits.max_audio)
+            if len(say.text) > limits.text:
+                raise ProtocolError(
+                    "text_too_long",
+                    f"say: `text`: want at most {limits.text} code points, got: {len(say.text)}",
+                    param="text",
+                )
+        except ProtocolError as problem:
+            if problem.code != "utterance_exists":
+                problem.utterance = say.utterance
+            raise
+        if say.mode == "replace":
+            for other in self.speaking:
+                other.cancel(other.heard(None, now))
+        speaking = Speaking(say, self._next_n(), manner, common)
+        self._open[say.utterance] = self._by_n[speaking.n] = speaking
+        self._names[say.utterance] = None
+        if len(self._names) > NAMES:
+            self._names.popitem(last=False)
+        speaking.add(say.text, say.last)
+
+    def _admit(self, say: Say) -> None:
+        limits = self._house.config.limits
+        if say.utterance in self._names:
+            raise ProtocolError(
+                "utterance_exists",
+                f"say: `utterance`: want one not used before, got: {say.utterance}",
+                param="utterance",
+            )
+        if self._leaving or self._house.draining:
+            raise ProtocolError("engine_unavailable", "the session is closing", param="type")
+        if len(self._open) >= limits.utterances and say.mode != "replace":
+            raise ProtocolError(
+                "too_many_utterances",
+                f"say: want at most {limits.utterances} open utterances",
+                param="utterance",
+            )
+        if not self._house.engine.alive:
+            raise ProtocolError("engine_unavailable", "the engine is not running", retry_after=1.0)
+
+    def _cancel(self, cancel: Cancel, now: float) -> None:
+        if cancel.utterance != "*":
+            self._cancel_one(cancel, now)
+            return
+        for speaking in self.speaking:
+            speaking.cancel(speaking.heard(None, now))
+
+    def _cancel_one(self, cancel: Cancel, now: float) -> None:
+        speaking = self._open.get(cancel.utterance)
+        if speaking:
+            speaking.cancel(speaking.heard(cancel, now))
+            return
+        over = self._over.get(cancel.utterance)
+        if over is None:
+            self._find(cancel.utterance)
+            return
+        problem = ProtocolError(
+            "utterance_closed",
+            "cancel: the utterance has ended; `heard` tells how much was heard",
+            param="utterance",
+            utterance=cancel.utterance,
+            ref=cancel.ref,
+        )
+        self._outbox.put(messages.error(problem, n=over.n, heard=over.heard(cancel, now)))
+
+    def _ack(self, ack: Ack, now: float) -> None:
+        if self._flood.take(now):
+            self._end(End(1008, "rate_limited", ProtocolError("rate_limited", "too many acks")))
+            return
+        speaking = self._by_n.get(ack.n)
+        if not self.link.trusted or (speaking is None and 0 < ack.n <= self._number):
+            return
+        if speaking is None:
+            self._refuse_ack(AckRefused("n", f"no such utterance: {ack.n}"), ack, now)
+            return
+        news = speaking.listener.last is None or ack.state != speaking.listener.last.state
+        if speaking.stopped or (self._acks.take(now) and not news):
+            return
+        try:
+            speaking.acked(ack, now)
+        except AckRefused as refusal:
+            self._refuse_ack(refusal, ack, now)
+
+    # ------------------------------------------------------------------ utterances
+
+    def _find(self, utterance: str) -> Speaking:
+        if utterance in self._open:
+            return self._open[utterance]
+        known = utterance in self._names
+        raise ProtocolError(
+            "utterance_closed" if known else "unknown_utterance",
+            f"`utterance`: {'has ended' if known else 'want one opened by `say`'}: {utterance}",
+            param="utterance",
+            utterance=utterance,
+        )
+
+    def _predecessor(self, speaking: Speaking) -> Speaking | None:
+        """The utterance heard just before this one, if it is still to be heard."""
+        before = [each for each in self._by_n.values() if each is not speaking]
+        index = list(self._by_n.values()).index(speaking)
+        for other in reversed(before[:index]):
+            queued = other.mode != "parallel" and other.engine_id and not other.stopped
+            if queued and (other.open or other.unheard(asyncio.get_running_loop().time()) > 0):
+                return other
+        return None
+
+    def _ended(self, speaking: Speaking) -> None:
+        self._open.pop(speaking.utterance, None)
+        self._over[speaking.utterance] = speaking
+        if len(self._over) > REMEMBERED:
+            _, forgotten = self._over.popitem(last=False)
+            self._by_n.pop(forgotten.n, None)
+        self._maybe_leave()
+
+    def _maybe_leave(self) -> None:
+        if self._leaving and not self._open:
+            self._end(End(1000, "bye"))
+
+    def _next_n(self) -> int:
+        self._number = self._number % 65_535 + 1
+        while self._number in self._by_n:
+            self._number = self._number % 65_535 + 1
+        return self._number
+
+    # ------------------------------------------------------------------ refusals
+
+    def _refuse(self, problem: ProtocolError, now: float) -> None:
+        if problem.code == "unauthorized":
+            self._end(End(4401, problem.code, problem))
+        elif not self.greeted:
+            self._end(End(4400, problem.code, problem))
+        else:
+            self._outbox.put(messages.error(problem))
+            if problem.code.startswith("invalid_") and self._bad.add(now):
+                self._end(End(1008, problem.code, problem))
+
+    def _refuse_ack(self, refusal: AckRefused, ack: Ack, now: float) -> None:
+        problem = ProtocolError(
+            "invalid_message",
+            f"ack: `{refusal.param}`: {refusal.message}",
+            param=refusal.param,
+            ref=ack.ref,
+        )
+        self._outbox.put(messages.error(problem))
+        self._distrust(now)
+
+    def _distrust(self, now: float) -> None:
+        if self.link.strike(now):
+            logger.warning("distrusted session=%s refused=%d", self._session, self.link.refused)
+            text = "acks are ignored from now on: too many of them state what cannot be"
+            self._outbox.put(messages.warning("telemetry_untrusted", text))

@@ -1,0 +1,70 @@
+"""The one way out of a session: messages and chunks share a queue, so that order means something.
+
+`cancelled` is a fence because of it: chunks of a stopped utterance that still wait here are
+dropped, not sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from gateway.chunk import Chunk
+from gateway.protocol import ProtocolError
+
+
+class Carrier(Protocol):
+    """Whose chunk it is: may still stop it, and learns when it left."""
+
+    stopped: bool
+
+    def carried(self, chunk: Chunk, now: float) -> None:
+        """The chunk goes out now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """A chunk waiting to leave."""
+
+    carrier: Carrier
+    chunk: Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A WebSocket ping or pong."""
+
+    payload: bytes
+    ping: bool
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last thing that leaves: a close frame, before it a fatal error if there is one."""
+
+    code: int
+    reason: str  # of the close frame, at most 123 bytes; also for logs
+    problem: ProtocolError | None = None
+    abort: bool = False  # the peer does not read: no handshake, just reset
+
+
+Item: TypeAlias = str | Sound | Control | End
+
+
+class Outbox:
+    """What waits for the writer."""
+
+    def __init__(self) -> None:
+        self._items: asyncio.Queue[Item] = asyncio.Queue()
+
+    def put(self, item: Item) -> None:
+        """Queue an item. Chunks are bounded by their window, messages by their cause."""
+        self._items.put_nowait(item)
+
+    async def take(self) -> Item:
+        """The next item that is still wanted."""
+        while True:
+            item = await self._items.get()
+            if not (isinstance(item, Sound) and item.carrier.stopped):
+                return item

@@ -1,0 +1,113 @@
+"""One utterance's text on its way to the engine: gathered until speakable, flushed when it pauses.
+
+A language model that stops to think must not leave half a sentence unspoken: text at rest is spoken
+as if flushed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from engine.client import Speech
+from gateway.config import GatewayConfig
+from gateway.protocol import ProtocolError, clean_text, speakable
+
+SENTENCE_ENDS = ".!?…。！？\n"  # noqa: RUF001 - full-width marks end Chinese and Japanese sentences
+CLOSERS = "\"')]}»”’」』"  # what may follow them
+
+
+class TextFlow:
+    """Text in, commands out to a `Speech` that opens with the first speakable text."""
+
+    def __init__(
+        self, open: Callable[[], Speech], idle: Callable[[], None], config: GatewayConfig
+    ) -> None:
+        """`open` begins the speech; `idle` is called when no text has come for too long."""
+        self.text = ""
+        self.done = False  # no more text follows
+        self.speech: Speech | None = None
+        self._open = open
+        self._idle = idle
+        self._config = config
+        self._flushed_to = 0  # code points
+        self._pending: deque[int] = deque()  # flushes asked for whose sound is not all sent
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, text: str, last: bool) -> None:
+        """Take the next piece, joined exactly as sent.
+
+        Raises: ProtocolError `text_too_long`, or `utterance_closed` after the last piece.
+        """
+        if self.done:
+            raise ProtocolError(
+                "utterance_closed", "text: nothing may follow `last`", param="utterance"
+            )
+        limit = self._config.limits.text
+        if len(self.text) + len(text) > limit:
+            raise ProtocolError(
+                "text_too_long",
+                f"`text`: want at most {limit} code points in one utterance, "
+                f"got: {len(self.text) + len(text)}",
+                param="text",
+            )
+        self._pass_on(clean_text(text))
+        if last:
+            self.done = True
+            if self.speech:
+                self.speech.finish()
+        self._await_text()
+
+    def flush(self) -> bool:
+        """Speak what is here; False if there is no sound to wait for."""
+        self._flush()
+        if self.speech and self.text:
+            self._pending.append(len(self.text))
+        return bool(self._pending)
+
+    def flushed(self, text_to: int) -> list[int]:
+        """Flushes whose text has been spoken now that `text_to` is reached; each is told once."""
+        reached = []
+        while self._pending and self._pending[0] <= text_to:
+            reached.append(self._pending.popleft())
+        return reached
+
+    def stop(self) -> None:
+        """No timer fires any more."""
+        if self._timer:
+            self._timer.cancel()
+
+    def _pass_on(self, text: str) -> None:
+        self.text += text
+        if self.speech:
+            if text:
+                self.speech.append(text)
+        elif speakable(text):
+            self.speech = self._open()
+            self.speech.append(self.text)
+
+    def _await_text(self) -> None:
+        """Arrange for what happens if nothing more comes."""
+        self.stop()
+        if self.done:
+            return
+        config = self._config
+        if self.speech and speakable(self.text[self._flushed_to :]):
+            ended = self.text.rstrip().rstrip(CLOSERS)[-1:] in SENTENCE_ENDS
+            pause = config.text_pause if ended else config.text_wait
+            self._later(pause, lambda: self._rest(config.text_idle - pause))
+        else:
+            self._later(config.text_idle, self._idle)
+
+    def _rest(self, remaining: float) -> None:
+        self._flush()
+        self._later(max(remaining, 0.0), self._idle)
+
+    def _flush(self) -> None:
+        if self.speech and not self.done and len(self.text) > self._flushed_to:
+            self.speech.flush()
+        self._flushed_to = len(self.text)
+
+    def _later(self, delay: float, action: Callable[[], None]) -> None:
+        self._timer = asyncio.get_running_loop().call_later(delay, action)
