@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.api import EngineError
+from engine.api import ConfigError, EngineError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ COMMANDS = {
     "engine": Command("engine", "one device on one address, for servers elsewhere"),
     "simulate": Command("engine.tools.simulate", "try the scheduler in virtual time"),
 }
+FAILED = 1
 USAGE_ERROR = 2
 INTERRUPTED = 130
 
@@ -60,7 +61,7 @@ def _run(module: str, arguments: list[str]) -> int:
         return int(importlib.import_module(module).main(arguments))
     except EngineError as error:
         print(f"playhead: {error}", file=sys.stderr)
-        return USAGE_ERROR
+        return USAGE_ERROR if isinstance(error, ConfigError) else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
 

@@ -7,7 +7,6 @@ lead, since most fetch a file.
 
 from __future__ import annotations
 
-import hmac
 import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,6 +16,7 @@ from aiohttp import web
 
 from engine.api import Audio, Ended, EngineGone, Info, Open
 from engine.client import EngineClient, Speech
+from gateway import doors
 from gateway.compat.containers import Container, ServerSentEvents, container, server_sent_event
 from gateway.compat.openai_request import ApiError, SpeechRequest, parse, refusal
 from gateway.config import GatewayConfig
@@ -83,9 +83,9 @@ class _Route:
 
     async def speech(self, request: web.Request, headers: Headers) -> web.StreamResponse:
         """Speak a text; the client's leaving cancels it."""
-        self._authorise(request)
+        key = self._key(request)
         asked = parse(await _body(request), info=self._info(), config=self._config)
-        speech = self._open(asked, utterance=headers["x-request-id"], key=request.remote or "")
+        speech = self._open(asked, utterance=headers["x-request-id"], key=key)
         try:
             first = await anext(pieces := _sound(speech), b"")
             if not first:
@@ -97,12 +97,18 @@ class _Route:
         finally:
             speech.cancel()  # harmless after the end
 
-    def _authorise(self, request: web.Request) -> None:
-        token = request.headers.get("Authorization", "").removeprefix("Bearer ").encode()
-        tokens = self._config.tokens
-        if tokens and not any(hmac.compare_digest(token, known.encode()) for known in tokens):
-            wanted = "Authorization: want `Bearer TOKEN` with a token of this server"
+    def _key(self, request: web.Request) -> str:
+        """Whose request it is. Raises ApiError if nobody's who may speak."""
+        if not doors.origin_allowed(request, self._config.origins):
+            wanted = "`Origin`: this page may not speak here; see `gateway.origins`"
+            raise ApiError(403, "forbidden", wanted)
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if not self._config.tokens:
+            return request.remote or ""
+        if not doors.token_valid(token, self._config.tokens):
+            wanted = "`Authorization`: want `Bearer` and a valid token"
             raise ApiError(401, "unauthorized", wanted)
+        return doors.key_of(token)
 
     def _info(self) -> Info:
         try:

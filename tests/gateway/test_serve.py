@@ -1,0 +1,128 @@
+"""`playhead serve` as a process: it says where it is, when it can speak, and ends when told."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gateway.config import Config, GatewayConfig, OpusConfig, read
+from gateway.serve import described
+
+FAKE = Path(__file__).resolve().parents[2] / "configs" / "fake.toml"
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A server that has said where it listens, and its port."""
+    command = [sys.executable, "-m", "gateway", "--config", str(FAKE), "--port", "0", *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
+        try:
+            first = process.stdout.readline()
+            match = re.fullmatch(r"playhead listening on http://127\.0\.0\.1:(\d+)\n", first)
+            assert match, first + process.stderr.read()
+            yield process, int(match[1])
+        finally:
+            process.kill()
+
+
+def speak(port: int, text: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    body = json.dumps({"input": text, "response_format": "pcm"})
+    connection.request("POST", "/v1/audio/speech", body)
+    return connection.getresponse()
+
+
+def test_serve_speaks_and_ends_on_sigterm() -> None:
+    with serving() as (process, port):
+        ready = process.stdout.readline()
+        answer = speak(port, "Hello there.")
+        pcm = answer.read()
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(5) == 0
+        assert ready.startswith("playhead ready: tone")
+        assert answer.status == 200
+        assert len(pcm) >= 3_840 and len(pcm) % 2 == 0
+
+
+def test_what_is_being_spoken_ends_before_the_server_does() -> None:
+    text = "A long sentence that takes a while. " * 200
+    with serving() as (process, port):
+        process.stdout.readline()
+        whole = len(speak(port, text).read())
+        answer = speak(port, text)
+        process.send_signal(signal.SIGTERM)
+
+        assert len(answer.read()) == whole
+        assert process.wait(5) == 0
+
+
+def test_drain_has_an_end_for_those_who_do_not_read() -> None:
+    with serving("--set", "gateway.drain=0.2") as (process, port):
+        process.stdout.readline()
+        answer = speak(port, "A long sentence that takes a while. " * 250)
+        process.send_signal(signal.SIGTERM)
+
+        process.wait(4)
+        answer.close()
+
+
+def test_an_engine_that_cannot_start_ends_the_server_with_its_reason() -> None:
+    with serving("--checkpoint", "./nowhere") as (process, _):
+        process.wait(60)
+
+        assert process.returncode == 1
+        assert "playhead: checkpoint: want `embedded`" in process.stderr.read()
+
+
+def test_beyond_this_machine_the_log_asks_for_https_and_tokens() -> None:
+    command = [sys.executable, "-m", "gateway", "--config", str(FAKE)]
+    arguments = ["--port", "0", "--host", "0.0.0.0", "--set", "gateway.log_format=json"]
+    with subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        lines = [process.stdout.readline(), process.stdout.readline()]  # type: ignore[union-attr]
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=10)
+
+    assert lines[0].startswith("playhead listening on http://localhost:")
+    events = [json.loads(line)["event"] for line in log.splitlines()]
+    assert sum(event.startswith("public:") for event in events) == 2
+
+
+def test_without_libopus_serve_starts_and_offers_pcm() -> None:
+    script = (
+        "import sys; from gateway import cli, opus\n"
+        "opus._candidates = lambda library: iter(())\n"
+        f"sys.exit(cli.main(['serve', '--config', {str(FAKE)!r}, '--port', '0']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        port = int(process.stdout.readline().rpartition(":")[2])  # type: ignore[union-attr]
+        answer = speak(port, "Hello.")
+        pcm = answer.read()
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=10)
+
+    assert answer.status == 200 and pcm
+    assert log.count("no libopus found") == 1
+
+
+def test_tokens_are_not_logged() -> None:
+    config = Config(read(None, []).engine, GatewayConfig(tokens=("secret",), opus=OpusConfig()))
+
+    assert "secret" not in described(config)
+    assert "tokens=('…',)" in described(config)
