@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
 
-ADDRESS = re.compile(r"https?://[\w.\-]+:\d+")
-START_LIMIT = 180.0  # s: a cold import of torch on a busy machine takes most of it
+ADDRESS = re.compile(r"^playhead listening on (\S+)")
+READY = "playhead ready"
+START_LIMIT = 120.0  # s without a line: a cold import of torch on a busy machine takes most
 STOP_LIMIT = 30.0  # s from SIGTERM to the end
 
 
@@ -42,7 +43,7 @@ def serving(playhead: Path, arguments: Sequence[str] = ()) -> Iterator[str]:
     """
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
-            [str(playhead), "serve", "--set", "gateway.port=0", *arguments],
+            [str(playhead), "serve", "--port", "0", *arguments],
             cwd=folder,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
@@ -69,17 +70,19 @@ def fetch(url: str) -> tuple[int, bytes]:
 def _address(process: subprocess.Popen[str]) -> str:
     lines: Queue[str] = Queue()
     threading.Thread(target=_read, args=(process, lines), daemon=True).start()
-    printed = []
-    try:
-        while True:
-            line = lines.get(timeout=START_LIMIT)
-            printed.append(line)
-            if not line:
-                raise RuntimeError(f"serve: ended with {process.wait()}: {''.join(printed)}")
-            if match := ADDRESS.search(line):
-                return match.group()
-    except Empty:
-        raise RuntimeError(f"serve: printed no address: {''.join(printed)}") from None
+    printed: list[str] = []
+    address = None
+    while True:
+        try:
+            printed.append(lines.get(timeout=START_LIMIT))
+        except Empty:
+            raise RuntimeError(f"serve: is not ready: {''.join(printed)}") from None
+        if not printed[-1]:
+            raise RuntimeError(f"serve: ended with {process.wait()}: {''.join(printed)}")
+        if match := ADDRESS.match(printed[-1]):
+            address = match[1].rstrip("/")
+        if address and printed[-1].startswith(READY):
+            return address
 
 
 def _read(process: subprocess.Popen[str], lines: Queue[str]) -> None:

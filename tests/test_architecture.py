@@ -37,7 +37,8 @@ NETWORK = {"gateway", "aiohttp", "websockets", "opuslib", "opuslib_next"}
 WALL_CLOCK = {"gateway/compat/openai.py": "`created` of a model is a date by OpenAI's schema"}
 PAGE_CLOCK = {"web/playback-worklet.js": "a worklet has no `performance`; only differences count"}
 LOOSE_TASKS = {
-    "engine/client.py": "the connection outlives every scope: `close` ends and awaits it"
+    "engine/client.py": "the connection outlives every scope: `close` ends and awaits it",
+    "gateway/app.py": "the engine's start lasts as long as the application, whose end awaits it",
 }
 LONG_FILES = {
     "web/playback-worklet.js": "holds a copy of playout-core.js: bundlers lose its imports"
