@@ -8,9 +8,10 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from gateway.config import Config, GatewayConfig, OpusConfig, read
 from gateway.serve import described
 
 FAKE = Path(__file__).resolve().parents[2] / "configs" / "fake.toml"
+LONG = "A sentence that takes a while to say. " * 250
 
 pytestmark = pytest.mark.slow
 
@@ -25,30 +27,41 @@ pytestmark = pytest.mark.slow
 @contextmanager
 def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A server that has said where it listens, and its port."""
-    command = [sys.executable, "-m", "gateway", "--config", str(FAKE), "--port", "0", *arguments]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
+    command = [sys.executable, "-m", "gateway", "--config", str(FAKE), "--port", "0"]
+    with running([*command, *arguments]) as process:
+        first = process.stdout.readline()
+        match = re.fullmatch(r"playhead listening on http://127\.0\.0\.1:(\d+)\n", first)
+        assert match, first + process.stderr.read()
+        yield process, int(match[1])
+
+
+@contextmanager
+def running(command: Sequence[str]) -> Iterator[Any]:
+    """A process whose output is read here; killed at the end if it still runs."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
-            first = process.stdout.readline()
-            match = re.fullmatch(r"playhead listening on http://127\.0\.0\.1:(\d+)\n", first)
-            assert match, first + process.stderr.read()
-            yield process, int(match[1])
+            yield process
         finally:
             process.kill()
 
 
-def speak(port: int, text: str) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    body = json.dumps({"input": text, "response_format": "pcm"})
-    connection.request("POST", "/v1/audio/speech", body)
-    return connection.getresponse()
+@contextmanager
+def speaking(port: int, text: str) -> Iterator[http.client.HTTPResponse]:
+    """The answer to a request for PCM, as it begins."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+        body = json.dumps({"input": text, "response_format": "pcm"})
+        connection.request("POST", "/v1/audio/speech", body)
+        with connection.getresponse() as answer:
+            yield answer
 
 
 def test_serve_speaks_and_ends_on_sigterm() -> None:
     with serving() as (process, port):
         ready = process.stdout.readline()
-        answer = speak(port, "Hello there.")
-        pcm = answer.read()
+        with speaking(port, "Hello there.") as answer:
+            pcm = answer.read()
         process.send_signal(signal.SIGTERM)
 
         assert process.wait(5) == 0
@@ -58,25 +71,24 @@ def test_serve_speaks_and_ends_on_sigterm() -> None:
 
 
 def test_what_is_being_spoken_ends_before_the_server_does() -> None:
-    text = "A long sentence that takes a while. " * 200
     with serving() as (process, port):
         process.stdout.readline()
-        whole = len(speak(port, text).read())
-        answer = speak(port, text)
-        process.send_signal(signal.SIGTERM)
+        with speaking(port, LONG[:400]) as answer:
+            whole = len(answer.read())
+        with speaking(port, LONG[:400]) as answer:
+            process.send_signal(signal.SIGTERM)
 
-        assert len(answer.read()) == whole
+            assert len(answer.read()) == whole
         assert process.wait(5) == 0
 
 
-def test_drain_has_an_end_for_those_who_do_not_read() -> None:
+def test_drain_has_an_end() -> None:
     with serving("--set", "gateway.drain=0.2") as (process, port):
         process.stdout.readline()
-        answer = speak(port, "A long sentence that takes a while. " * 250)
-        process.send_signal(signal.SIGTERM)
+        with speaking(port, LONG):
+            process.send_signal(signal.SIGTERM)
 
-        process.wait(4)
-        answer.close()
+            process.wait(4)
 
 
 def test_an_engine_that_cannot_start_ends_the_server_with_its_reason() -> None:
@@ -90,10 +102,8 @@ def test_an_engine_that_cannot_start_ends_the_server_with_its_reason() -> None:
 def test_beyond_this_machine_the_log_asks_for_https_and_tokens() -> None:
     command = [sys.executable, "-m", "gateway", "--config", str(FAKE)]
     arguments = ["--port", "0", "--host", "0.0.0.0", "--set", "gateway.log_format=json"]
-    with subprocess.Popen(
-        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        lines = [process.stdout.readline(), process.stdout.readline()]  # type: ignore[union-attr]
+    with running([*command, *arguments]) as process:
+        lines = [process.stdout.readline() for _ in range(2)]
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=10)
 
@@ -108,12 +118,11 @@ def test_without_libopus_serve_starts_and_offers_pcm() -> None:
         "opus._candidates = lambda library: iter(())\n"
         f"sys.exit(cli.main(['serve', '--config', {str(FAKE)!r}, '--port', '0']))"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        port = int(process.stdout.readline().rpartition(":")[2])  # type: ignore[union-attr]
-        answer = speak(port, "Hello.")
-        pcm = answer.read()
+    with running([sys.executable, "-c", script]) as process:
+        port = int(process.stdout.readline().rpartition(":")[2])
+        process.stdout.readline()
+        with speaking(port, "Hello.") as answer:
+            pcm = answer.read()
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=10)
 
