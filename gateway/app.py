@@ -102,9 +102,6 @@ def create_app(engine: EngineClient, config: GatewayConfig) -> web.Application:
     async def farewell(app: web.Application) -> None:
         house.draining = True
         await asyncio.gather(*(session.drain(config.drain) for session in list(house.sessions)))
-        async with asyncio.timeout(2 * CLOSE_SECONDS + 1):
-            while house.sessions:  # noqa: ASYNC110 - they end by themselves, within two seconds
-                await asyncio.sleep(0.01)
 
     app.cleanup_ctx.extend([app[READINESS].life, encoders])
     app.on_shutdown.append(farewell)

@@ -5,26 +5,28 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-from collections import OrderedDict
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from gateway import greeting, messages
 from gateway.acks import AckRefused, Link
+from gateway.common import Common
 from gateway.greeting import Terms
 from gateway.house import House
 from gateway.limits import Strikes, TokenBucket
+from gateway.messages import Heard
 from gateway.outbox import End, Outbox
 from gateway.protocol import ProtocolError, parse
+from gateway.register import Register
 from gateway.requests import Ack, Bye, Cancel, Flush, Hello, Message, Ping, Say, Text, Unknown
-from gateway.speaking import Common, Speaking
+from gateway.sound_flow import SoundFlow
+from gateway.speaking import Speaking
 
 logger = logging.getLogger(__name__)
 
 BAD_MESSAGES = 10  # within a minute close the session
 ACK_FLOOD = 100  # acks a second, for ten seconds, close the session
-REMEMBERED = 32  # utterances that are over but may still be heard, acked or cancelled
-NAMES = 1000  # utterance names that may not be used again
 
 
 class Conversation:
@@ -54,11 +56,7 @@ class Conversation:
         self._terms: Terms | None = None
         self._common: Common | None = None
         self._leaving = False
-        self._number = 0
-        self._open: dict[str, Speaking] = {}  # by name
-        self._over: OrderedDict[str, Speaking] = OrderedDict()  # by name, the latest few
-        self._by_n: dict[int, Speaking] = {}  # both, in the order of their `say`
-        self._names: OrderedDict[str, None] = OrderedDict()
+        self._utterances = Register()
         limits = house.config.limits
         self._messages = TokenBucket(limits.messages_per_second, limits.message_burst)
         self._acks = TokenBucket(limits.acks_per_second, limits.acks_per_second)
@@ -68,12 +66,12 @@ class Conversation:
     @property
     def speaking(self) -> list[Speaking]:
         """Utterances without their final message."""
-        return list(self._open.values())
+        return list(self._utterances.open.values())
 
     @property
-    def sounding(self) -> list[Speaking]:
-        """Utterances that may still be heard, open or over."""
-        return [each for each in self._by_n.values() if not each.stopped]
+    def sounding(self) -> list[SoundFlow]:
+        """What may still be heard, of open utterances and of those that are over."""
+        return self._utterances.sounding()
 
     def hear(self, raw: str, now: float) -> None:
         """Obey one text message, or answer why not."""
@@ -92,15 +90,14 @@ class Conversation:
 
     def stop(self) -> None:
         """Cancel everything without a word: nobody listens any more."""
-        for speaking in self._by_n.values():
+        for speaking in self._utterances.all():
             speaking.stop()
-        self._open.clear()
 
     def give_up_paused(self, now: float) -> None:
         """End utterances whose listener has paused for too long."""
         limit = self._house.config.pause_limit
         for speaking in self.speaking:
-            since = speaking.listener.paused_since
+            since = speaking.sound.listener.paused_since
             if since is not None and now - since > limit:
                 speaking.fail(
                     ProtocolError("paused_too_long", f"the listener has paused for {limit:g} s")
@@ -133,9 +130,9 @@ class Conversation:
             case Say():
                 self._say(message, self._common, now)
             case Text():
-                self._find(message.utterance).add(message.text, message.last)
+                self._utterances.find(message.utterance).add(message.text, message.last)
             case Flush():
-                self._find(message.utterance).flush()
+                self._utterances.find(message.utterance).flush()
             case Cancel():
                 self._cancel(message, now)
             case Ping():
@@ -207,16 +204,13 @@ class Conversation:
         if say.mode == "replace":
             for other in self.speaking:
                 other.cancel(other.heard(None, now))
-        speaking = Speaking(say, self._next_n(), manner, common)
-        self._open[say.utterance] = self._by_n[speaking.n] = speaking
-        self._names[say.utterance] = None
-        if len(self._names) > NAMES:
-            self._names.popitem(last=False)
+        speaking = Speaking(say, self._utterances.next_n(), manner, common)
+        self._utterances.add(speaking)
         speaking.add(say.text, say.last)
 
     def _admit(self, say: Say) -> None:
         limits = self._house.config.limits
-        if say.utterance in self._names:
+        if self._utterances.used(say.utterance):
             raise ProtocolError(
                 "utterance_exists",
                 f"say: `utterance`: want one not used before, got: {say.utterance}",
@@ -224,7 +218,7 @@ class Conversation:
             )
         if self._leaving or self._house.draining:
             raise ProtocolError("engine_unavailable", "the session is closing", param="type")
-        if len(self._open) >= limits.utterances and say.mode != "replace":
+        if len(self._utterances.open) >= limits.utterances and say.mode != "replace":
             raise ProtocolError(
                 "too_many_utterances",
                 f"say: want at most {limits.utterances} open utterances",
@@ -239,37 +233,48 @@ class Conversation:
             return
         for speaking in self.speaking:
             speaking.cancel(speaking.heard(None, now))
+        for over in self._utterances.all():
+            if not over.sound.stopped and over.sound.unheard(now) > 0:
+                self._tell_closed(over, over.heard(None, now), cancel.ref)
 
     def _cancel_one(self, cancel: Cancel, now: float) -> None:
-        speaking = self._open.get(cancel.utterance)
+        speaking = self._utterances.open.get(cancel.utterance)
         if speaking:
             speaking.cancel(speaking.heard(cancel, now))
             return
-        over = self._over.get(cancel.utterance)
+        over = self._utterances.over.get(cancel.utterance)
         if over is None:
-            self._find(cancel.utterance)
+            self._utterances.find(cancel.utterance)
             return
+        self._tell_closed(over, over.heard(cancel, now), cancel.ref)
+
+    def _tell_closed(self, over: Speaking, heard: Heard, ref: str | None) -> None:
+        """All was sent before the barge-in, but not all was heard: tell how much."""
         problem = ProtocolError(
             "utterance_closed",
             "cancel: the utterance has ended; `heard` tells how much was heard",
             param="utterance",
-            utterance=cancel.utterance,
-            ref=cancel.ref,
+            utterance=over.utterance,
+            ref=ref,
         )
-        self._outbox.put(messages.error(problem, n=over.n, heard=over.heard(cancel, now)))
+        self._outbox.put(messages.error(problem, n=over.n, heard=heard))
 
     def _ack(self, ack: Ack, now: float) -> None:
         if self._flood.take(now):
             self._end(End(1008, "rate_limited", ProtocolError("rate_limited", "too many acks")))
             return
-        speaking = self._by_n.get(ack.n)
-        if not self.link.trusted or (speaking is None and 0 < ack.n <= self._number):
+        if not self.link.trusted:
             return
-        if speaking is None:
+        try:
+            speaking = self._utterances.numbered(ack.n)
+        except LookupError:
             self._refuse_ack(AckRefused("n", f"no such utterance: {ack.n}"), ack, now)
             return
-        news = speaking.listener.last is None or ack.state != speaking.listener.last.state
-        if speaking.stopped or (self._acks.take(now) and not news):
+        if speaking is None:
+            return
+        last = speaking.sound.listener.last
+        news = last is None or ack.state != last.state
+        if speaking.sound.stopped or (self._acks.take(now) and not news):
             return
         try:
             speaking.acked(ack, now)
@@ -278,44 +283,16 @@ class Conversation:
 
     # ------------------------------------------------------------------ utterances
 
-    def _find(self, utterance: str) -> Speaking:
-        if utterance in self._open:
-            return self._open[utterance]
-        known = utterance in self._names
-        raise ProtocolError(
-            "utterance_closed" if known else "unknown_utterance",
-            f"`utterance`: {'has ended' if known else 'want one opened by `say`'}: {utterance}",
-            param="utterance",
-            utterance=utterance,
-        )
-
     def _predecessor(self, speaking: Speaking) -> Speaking | None:
-        """The utterance heard just before this one, if it is still to be heard."""
-        before = [each for each in self._by_n.values() if each is not speaking]
-        index = list(self._by_n.values()).index(speaking)
-        for other in reversed(before[:index]):
-            queued = other.mode != "parallel" and other.engine_id and not other.stopped
-            if queued and (other.open or other.unheard(asyncio.get_running_loop().time()) > 0):
-                return other
-        return None
+        return self._utterances.predecessor(speaking, time.monotonic())
 
     def _ended(self, speaking: Speaking) -> None:
-        self._open.pop(speaking.utterance, None)
-        self._over[speaking.utterance] = speaking
-        if len(self._over) > REMEMBERED:
-            _, forgotten = self._over.popitem(last=False)
-            self._by_n.pop(forgotten.n, None)
+        self._utterances.ended(speaking)
         self._maybe_leave()
 
     def _maybe_leave(self) -> None:
-        if self._leaving and not self._open:
+        if self._leaving and not self._utterances.open:
             self._end(End(1000, "bye"))
-
-    def _next_n(self) -> int:
-        self._number = self._number % 65_535 + 1
-        while self._number in self._by_n:
-            self._number = self._number % 65_535 + 1
-        return self._number
 
     # ------------------------------------------------------------------ refusals
 

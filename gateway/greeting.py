@@ -10,10 +10,10 @@ from importlib import metadata
 from engine.api import SAMPLE_RATE, Info
 from gateway import messages
 from gateway.coding import Coder, PcmCoder
+from gateway.common import Manner
 from gateway.house import House
 from gateway.protocol import PROTOCOL, ProtocolError
 from gateway.requests import Hello, Say
-from gateway.speaking import Manner
 
 LISTED_VOICES = 64  # in the answer; all of them by HTTP
 FEATURES = ("queue", "replace", "parallel", "flush", "marks", "stats", "heard")

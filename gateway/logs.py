@@ -5,13 +5,14 @@ The event's words come first, then `key=value`; ids and lengths, never text or a
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
 import logging.handlers
 import queue
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 CAPACITY = 10_000  # records that wait for a slow disk or terminal; more are dropped and counted
@@ -47,43 +48,40 @@ class JsonFormat(logging.Formatter):
 
 
 class DroppingHandler(logging.handlers.QueueHandler):
-    """Gives records to a thread that writes them; what does not fit is dropped and counted."""
+    """Gives records to a bounded queue; what does not fit is dropped and counted."""
 
-    def __init__(self, written: logging.Handler) -> None:
+    def __init__(self, records: queue.Queue[logging.LogRecord]) -> None:
+        super().__init__(records)
         self.dropped = 0
-        self._stopped = False
-        self._records: queue.Queue[logging.LogRecord] = queue.Queue(CAPACITY)
-        super().__init__(self._records)
-        self._listener = logging.handlers.QueueListener(self._records, written)
-        self._listener.start()
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Never blocks, never raises."""
         try:
-            self._records.put_nowait(record)
+            self.queue.put_nowait(record)
         except queue.Full:
             self.dropped += 1
 
-    def stop(self) -> None:
-        """Write what waits and end the thread; harmless the second time."""
-        atexit.unregister(self.stop)
-        logging.getLogger().removeHandler(self)
-        if not self._stopped:
-            self._stopped = True
-            self._listener.stop()
 
-
-def configure(form: str, stream: TextIO | None = None) -> DroppingHandler:
-    """Send all records of this process to `stream`, standard error by default, until `stop`.
+@contextmanager
+def logging_to(stream: TextIO, *, form: str) -> Iterator[DroppingHandler]:
+    """Send this process's records to `stream` while the context lasts, written by a thread.
 
     Args:
         form: "text" or "json".
     """
     written = logging.StreamHandler(stream)
     written.setFormatter(JsonFormat() if form == "json" else TextFormat())
-    handler = DroppingHandler(written)
+    records: queue.Queue[logging.LogRecord] = queue.Queue(CAPACITY)
+    handler = DroppingHandler(records)
+    listener = logging.handlers.QueueListener(records, written)
     root = logging.getLogger()
+    before = root.level
     root.setLevel(logging.INFO)
     root.addHandler(handler)
-    atexit.register(handler.stop)
-    return handler
+    listener.start()
+    try:
+        yield handler
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
+        listener.stop()

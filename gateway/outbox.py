@@ -47,6 +47,7 @@ class End:
     reason: str  # of the close frame, at most 123 bytes; also for logs
     problem: ProtocolError | None = None
     abort: bool = False  # the peer does not read: no handshake, just reset
+    left: bool = False  # the peer is gone: nothing can be sent
 
 
 Item: TypeAlias = str | Sound | Control | End

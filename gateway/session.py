@@ -10,6 +10,7 @@ import asyncio
 import logging
 import secrets
 import time
+from contextlib import suppress
 
 from aiohttp import ClientConnectionResetError, WSMsgType, web
 
@@ -18,16 +19,16 @@ from gateway.conversation import Conversation
 from gateway.house import House
 from gateway.outbox import Control, End, Item, Outbox, Sound
 from gateway.protocol import ProtocolError
-from gateway.speaking import Speaking
+from gateway.sound_flow import SoundFlow
 
 logger = logging.getLogger(__name__)
 
-CLOSE_SECONDS = 2.0  # s for the closing handshake, then the connection is reset
+CLOSE_SECONDS = 1.0  # s for the closing handshake, then the connection is reset
 TICK = 1.0  # s between looks of the watch, at most
 AGE_NOTICE = 60.0  # s between `bye` and the end of a session that has lived its time
 UNRECEIVED = 3.0  # s of sound under way without a sign of arrival: a ping asks for one
 HIGH_WATER = 32_768  # bytes in the transport before the writer waits
-GONE = End(1006, "gone")  # the peer vanished: nothing can be sent
+ABNORMAL = 1006  # never on the wire: there was no closing handshake
 
 
 class Session:
@@ -46,8 +47,9 @@ class Session:
         self._ending: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._born = self._message_at = self._alive_at = time.monotonic()
         self._conversation: Conversation | None = None
-        self._pings: dict[bytes, list[tuple[Speaking, int]]] = {}
+        self._pings: dict[bytes, list[tuple[SoundFlow, int]]] = {}
         self._farewell = False  # `bye` was sent
+        self._over = asyncio.Event()
 
     async def run(self, *, authorised: bool) -> None:
         """Serve until either side ends it; leaves nothing behind."""
@@ -63,6 +65,7 @@ class Session:
             )
         finally:
             self._house.sessions.discard(self)
+            self._over.set()
             if self._conversation:
                 self._conversation.stop()
 
@@ -83,6 +86,9 @@ class Session:
                     break
                 await asyncio.wait([self._ending], timeout=min(left, 0.05))
         self.end(End(1001, "shutdown"))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS + 0.4):
+                await self._over.wait()
 
     async def _serve(self, group: asyncio.TaskGroup, authorised: bool) -> None:
         conversation = self._conversation = Conversation(
@@ -103,7 +109,7 @@ class Session:
         reader.cancel()
         await asyncio.wait([reader])
         self._outbox.put(end)
-        await asyncio.wait([writer], timeout=0 if end.abort else 2 * CLOSE_SECONDS)
+        await asyncio.wait([writer], timeout=0 if end.abort else CLOSE_SECONDS + 0.2)
         if not writer.done():  # it waits for a peer that does not read
             writer.cancel()
             self._transport.abort()
@@ -131,13 +137,13 @@ class Session:
         elif message.type is WSMsgType.PING:
             self._outbox.put(Control(message.data, ping=False))
         elif message.type is WSMsgType.PONG:
-            for speaking, seq in self._pings.pop(bytes(message.data), ()):
-                speaking.arrived(seq)
+            for sound, seq in self._pings.pop(bytes(message.data), ()):
+                sound.arrived(seq)
         elif message.type is WSMsgType.BINARY:
             text = "want JSON text messages, got a binary one"
             self.end(End(1003, "invalid_message", ProtocolError("invalid_message", text)))
         else:
-            self.end(GONE)
+            self.end(End(self._socket.close_code or ABNORMAL, "left", left=True))
 
     # ------------------------------------------------------------------ out
 
@@ -155,7 +161,7 @@ class Session:
             except TimeoutError:
                 self.end(_slow(f"nothing could be sent for {limit:g} s", abort=True))
             except (ClientConnectionResetError, ConnectionError):
-                self.end(GONE)
+                self.end(End(ABNORMAL, "left", left=True))
 
     async def _send(self, item: Item) -> None:
         socket = self._socket
@@ -173,9 +179,9 @@ class Session:
         """Say the last words and close; reset the connection if that does not go through."""
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
-                if end.problem and not end.abort and not self._socket.closed:
+                if end.problem and not end.abort and not end.left:
                     await self._socket.send_str(messages.error(end.problem, fatal=True))
-                if not end.abort and end is not GONE:
+                if not end.abort and not end.left:
                     await self._socket.close(code=end.code, message=end.reason.encode()[:123])
         except (TimeoutError, ClientConnectionResetError, ConnectionError):
             logger.info("reset session=%s", self.id)
@@ -218,7 +224,7 @@ class Session:
         elif silent > limit / 3 or any(each.unreceived > UNRECEIVED for each in outstanding):
             self._ping(outstanding)
 
-    def _ping(self, outstanding: list[Speaking]) -> None:
+    def _ping(self, outstanding: list[SoundFlow]) -> None:
         payload = secrets.token_bytes(4)
         if len(self._pings) < 8:
             self._pings[payload] = [(each, each.listener.last_seq) for each in outstanding]

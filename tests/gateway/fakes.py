@@ -55,7 +55,7 @@ class Spoken:
 
 
 class FakeEngine(EngineClient):
-    """Speaks at once, a frame for each code point, unless `silent` leaves the speaking to the test."""
+    """Speaks a frame for each code point, unless `silent` leaves the speaking to the test."""
 
     def __init__(self, *, silent: bool = False, starting: bool = False) -> None:
         super().__init__()

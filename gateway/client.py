@@ -1,0 +1,257 @@
+"""A Python client of `voice.v1`: `say`, the tests and the benchmarks are made of it.
+
+    async with VoiceClient(url) as voice:
+        utterance = await voice.speak("Hello there.")
+        async for chunk in utterance:
+            ...
+
+With a `Player` it acks like a browser; without one the server assumes that playback starts on
+arrival and never pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from collections import deque
+from collections.abc import AsyncIterable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
+
+from gateway.chunk import Chunk, unpack
+from gateway.client_utterance import FINAL, Fields, Utterance, VoiceError
+from gateway.player import Player
+from gateway.protocol import PROTOCOL
+
+__all__ = ["Fields", "Utterance", "VoiceClient", "VoiceError"]
+
+NOTICES = 1_000  # kept of what concerns no utterance
+
+
+class VoiceClient:
+    """One session. An asynchronous context manager: inside it the session is open."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        codecs: Sequence[str] = ("opus", "pcm_s16le"),
+        voice: str | None = None,
+        token: str | None = None,
+        want: Sequence[str] = (),
+        player: Player | None = None,
+        hello: Fields | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`hello` adds or replaces fields of the first message."""
+        self.player = player
+        self.server: Fields = {}  # the server's `hello`
+        self.notices: deque[Fields] = deque(maxlen=NOTICES)  # what concerns no open utterance
+        self.utterances: dict[str, Utterance] = {}  # by name, without their final message
+        self._url = url
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._hello: Fields = {
+            "audio": {"codecs": list(codecs)},
+            "acks": player is not None,
+            "want": list(want),
+            "client": {"name": "playhead-python"},
+            **({"voice": voice} if voice else {}),
+            **(hello or {}),
+        }
+        self._clock = clock
+        self._names = itertools.count(1)
+        self._by_n: dict[int, Utterance] = {}
+        self._muted: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._moved = asyncio.Event()  # something for the player to look at
+        self._socket: ClientConnection | None = None
+        self._lost: VoiceError | None = None
+
+    async def __aenter__(self) -> VoiceClient:
+        """Connect and agree. Raises VoiceError, OSError, or InvalidStatus of websockets."""
+        self._socket = await connect(
+            self._url,
+            subprotocols=[Subprotocol(PROTOCOL)],
+            additional_headers=self._headers,
+            compression=None,
+            max_size=None,
+            close_timeout=2,
+            proxy=None,
+        )
+        try:
+            await self.send("hello", **self._hello)
+            self.server = json.loads(await self._socket.recv())
+            if self.server["type"] == "error":
+                raise VoiceError(self.server["code"], self.server["message"], fields=self.server)
+        except BaseException:
+            await self._socket.close()
+            raise
+        self._own(self._read())
+        if self.player:
+            self._own(self._ack(self.player))
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """Leave: what is open is cancelled."""
+        assert self._socket
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._socket.close()
+        self._end_all(VoiceError("closed", "the client has left"))
+
+    async def speak(
+        self, text: str | AsyncIterable[str] | None = None, **options: Any
+    ) -> Utterance:
+        """Open an utterance.
+
+        Args:
+            text: the whole text; or pieces as they come, joined as they are; or None, to `append`.
+            options: fields of `say`, as `mode`, `voice` or `utterance`.
+        """
+        name = options.pop("utterance", None) or f"u{next(self._names)}"
+        utterance = Utterance(self, name, self._clock())
+        self.utterances[name] = utterance
+        if self._lost:
+            raise self._lost
+        if isinstance(text, str):
+            await self.send("say", utterance=name, text=text, last=True, **options)
+        else:
+            await self.send("say", utterance=name, **options)
+            if text is not None:
+                self._own(self._feed(utterance, text))
+        return utterance
+
+    @property
+    def pre_skip(self) -> int:
+        """Ticks to drop at the start of each utterance's Opus."""
+        return int(self.server["audio"]["pre_skip"])
+
+    async def send(self, kind: str, **fields: Any) -> None:
+        """Send any message. Raises VoiceError if the connection is gone."""
+        assert self._socket, "enter the client first"
+        try:
+            await self._socket.send(json.dumps({"type": kind, **fields}))
+        except ConnectionClosed as error:
+            raise self._lost or _lost(error) from error
+
+    def mute(self, utterance: Utterance) -> float | None:
+        """Silence an utterance here and now; seconds heard of it, if a player knows."""
+        if utterance.n is None:
+            return None
+        self._muted.add(utterance.n)
+        if self.player is None or utterance.n not in self.player.tracks:
+            return None
+        self.player.advance(self._clock())
+        heard = self.player.heard(utterance.n)
+        self.player.drop(utterance.n, self._clock())
+        return heard
+
+    def pause(self) -> None:
+        """Pause the player; it acks at once."""
+        assert self.player, "only a client with a player can pause"
+        self.player.pause(self._clock())
+        self._moved.set()
+
+    def resume(self) -> None:
+        """Let the player go on; it acks at once."""
+        assert self.player, "only a client with a player can resume"
+        self.player.resume(self._clock())
+        self._moved.set()
+
+    def _own(self, coroutine: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _read(self) -> None:
+        assert self._socket
+        try:
+            async for message in self._socket:
+                now = self._clock()
+                if isinstance(message, bytes):
+                    self._take_chunk(unpack(message), now)
+                else:
+                    self._take_message(json.loads(message), now)
+        except ConnectionClosed:
+            pass
+        self._end_all(_lost(self._socket))
+
+    def _take_chunk(self, chunk: Chunk, now: float) -> None:
+        if chunk.n in self._muted:
+            return
+        if self.player:
+            self.player.received(chunk, now)
+            self._moved.set()
+        self._by_n[chunk.n].deliver(chunk, now)
+
+    def _take_message(self, fields: Fields, now: float) -> None:
+        utterance = self.utterances.get(fields.get("utterance", ""))
+        if utterance is None and "utterance" not in fields:
+            utterance = self._by_n.get(fields.get("n", -1))
+        if utterance is None:
+            self.notices.append(fields)
+            return
+        if "n" in fields and utterance.n is None:
+            utterance.n = fields["n"]
+            self._by_n[fields["n"]] = utterance
+        utterance.deliver(fields, now)
+        if fields["type"] in FINAL:
+            self._settle(utterance, fields, now)
+
+    def _settle(self, utterance: Utterance, fields: Fields, now: float) -> None:
+        del self.utterances[utterance.name]
+        if utterance.n is None:
+            return
+        del self._by_n[utterance.n]
+        self._muted.discard(utterance.n)
+        if self.player and fields["type"] == "done":
+            self.player.close(utterance.n, now)
+        elif self.player:
+            self.player.drop(utterance.n, now)
+        self._moved.set()
+
+    async def _ack(self, player: Player) -> None:
+        """Report at every change and every interval in between."""
+        while True:
+            self._moved.clear()
+            now = self._clock()
+            for ack in player.acks(now):
+                await self.send("ack", **ack)
+            player.forget_ended()
+            change = player.next_change()
+            wait = player.interval if change is None else min(player.interval, change - now)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(wait, 0.001)):
+                    await self._moved.wait()
+
+    async def _feed(self, utterance: Utterance, pieces: AsyncIterable[str]) -> None:
+        async for piece in pieces:
+            if utterance.final:
+                return
+            await utterance.append(piece)
+        await utterance.append("", last=True)
+
+    def _end_all(self, error: VoiceError) -> None:
+        self._lost = self._lost or error
+        fields = {"type": "error", "code": error.code, "message": str(error), "fatal": True}
+        for utterance in self.utterances.values():
+            utterance.deliver(fields, self._clock())
+        self.utterances.clear()
+
+
+def _lost(connection: ClientConnection | ConnectionClosed) -> VoiceError:
+    if isinstance(connection, ConnectionClosed):
+        close = connection.rcvd
+        code, reason = (close.code, close.reason) if close else (1006, "")
+    else:
+        code, reason = connection.close_code or 1006, connection.close_reason or ""
+    return VoiceError(
+        "disconnected", f"closed with {code} {reason}".strip(), fields={"close": code}
+    )

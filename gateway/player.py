@@ -1,0 +1,184 @@
+"""A listener without ears: plays chunks against a clock and acks like a browser does. Pure.
+
+`now` is always an argument, so the same player runs in real time beside a socket and in virtual
+time in tests and benchmarks. Utterances are heard one after the other, in the order they began.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.api import PlaybackState
+from gateway.chunk import TICKS_PER_SECOND, Chunk, Flag
+
+
+@dataclass(slots=True)
+class Track:
+    """One utterance in the player."""
+
+    n: int
+    first_at: float | None = None  # s, arrival of the first chunk
+    started_at: float | None = None  # s, first sound rendered
+    seq: int = -1  # last chunk received
+    received: int = 0  # ticks
+    rendered: float = 0.0  # ticks that left the buffer
+    state: PlaybackState = "waiting"
+    stalls: int = 0
+    stalled: float = 0.0  # s
+    whole: bool = False  # the last chunk is here
+    acked_at: float | None = None
+    acked_state: PlaybackState | None = None
+    rx: float = 0.0  # s, arrival of chunk `seq`
+    echo: int = 0  # its `sent_at`
+
+    @property
+    def buffered(self) -> float:
+        """Seconds here but not rendered."""
+        return (self.received - self.rendered) / TICKS_PER_SECOND
+
+    def needs(self, prebuffer: float) -> bool:
+        """Whether it must wait for more before it may start or go on."""
+        return not self.whole and (self.buffered <= 0 or self.buffered < prebuffer)
+
+
+@dataclass(slots=True, kw_only=True)
+class Player:
+    """Plays tracks in order; tells when something changed."""
+
+    prebuffer: float = 0.0  # s held before playback starts
+    rebuffer: float = 0.0  # s held before playback goes on after a stall
+    latency: float = 0.02  # s from rendering to the ear
+    interval: float = 0.1  # s between acks
+    paused: bool = False
+    tracks: dict[int, Track] = field(default_factory=dict)
+    _now: float = 0.0  # s: everything before has been played
+
+    @property
+    def current(self) -> Track | None:
+        """The first track that has not ended."""
+        return next((each for each in self.tracks.values() if each.state != "ended"), None)
+
+    def received(self, chunk: Chunk, now: float) -> None:
+        """A chunk has arrived."""
+        self.advance(now)
+        track = self.tracks.setdefault(chunk.n, Track(chunk.n))
+        track.first_at = now if track.first_at is None else track.first_at
+        track.seq, track.received = chunk.seq, chunk.end
+        track.rx, track.echo = now, chunk.sent_at
+        track.whole = Flag.LAST in chunk.flags
+        self.advance(now)
+
+    def pause(self, now: float) -> None:
+        """Stand still, keep what is there."""
+        self.advance(now)
+        self.paused = True
+        self.advance(now)
+
+    def resume(self, now: float) -> None:
+        """Go on."""
+        self.advance(now)
+        self.paused = False
+        self.advance(now)
+
+    def drop(self, n: int, now: float) -> None:
+        """Forget an utterance: it was cancelled, or failed."""
+        self.advance(now)
+        self.tracks.pop(n, None)
+        self.advance(now)
+
+    def close(self, n: int, now: float) -> None:
+        """No more of an utterance comes, whether its last chunk said so or not."""
+        if n in self.tracks:
+            self.tracks[n].whole = True
+            self.advance(now)
+
+    def advance(self, now: float) -> None:
+        """Play everything up to `now`."""
+        now = max(now, self._now)
+        while (track := self.current) and self._play(track, now):
+            pass
+        self._now = now
+
+    def heard(self, n: int) -> float:
+        """Seconds of an utterance at the ear: rendered less the output latency."""
+        track = self.tracks[n]
+        if track.state == "ended":
+            return track.rendered / TICKS_PER_SECOND
+        return max(0.0, track.rendered / TICKS_PER_SECOND - self.latency)
+
+    def next_change(self) -> float | None:
+        """When the state changes by itself, if nothing arrives; None if it does not."""
+        track = self.current
+        if track is None or track.state != "playing":
+            return None
+        return self._now + track.buffered
+
+    def acks(self, now: float, *, everything: bool = False) -> list[dict[str, Any]]:
+        """The acks that are due: of a new state at once, else every `interval` while unheard."""
+        self.advance(now)
+        due = [track for track in self.tracks.values() if everything or self._due(track, now)]
+        return [self._ack(track, now) for track in due]
+
+    def forget_ended(self) -> None:
+        """Drop tracks whose end has been acked."""
+        self.tracks = {n: each for n, each in self.tracks.items() if each.acked_state != "ended"}
+
+    def _play(self, track: Track, now: float) -> bool:
+        """Play one track on, at most to `now`; True if there is time left to play."""
+        if self.paused:
+            track.state = "waiting" if track.started_at is None else "paused"
+            self._now = now
+            return False
+        if track.state != "playing":
+            return self._try_start(track, now)
+        played = min(now - self._now, track.buffered)
+        self._now += played
+        if played < track.buffered:
+            track.rendered += played * TICKS_PER_SECOND
+            return False
+        track.rendered = track.received
+        if track.whole:
+            track.state = "ended"
+            return True
+        if now > self._now:
+            track.state = "stalled"
+            track.stalls += 1
+        return now > self._now
+
+    def _try_start(self, track: Track, now: float) -> bool:
+        """Start or go on where time stands, if enough is here; else let time pass."""
+        hold = self.prebuffer if track.started_at is None else self.rebuffer
+        if track.state != "paused" and track.needs(hold):
+            track.stalled += now - self._now if track.state == "stalled" else 0.0
+            self._now = now
+            return False
+        if track.started_at is None:
+            track.started_at = self._now
+        track.state = "playing"
+        return True
+
+    def _due(self, track: Track, now: float) -> bool:
+        if track.state != track.acked_state:
+            return True
+        if track.state == "ended" or track.acked_at is None:
+            return False
+        return now - track.acked_at >= self.interval - 1e-6
+
+    def _ack(self, track: Track, now: float) -> dict[str, Any]:
+        track.acked_at, track.acked_state = now, track.state
+        heard = self.heard(track.n)
+        latency = track.rendered / TICKS_PER_SECOND - heard
+        return {
+            "n": track.n,
+            "seq": track.seq,
+            "played_ms": round(heard * 1000, 3),
+            "t_ms": round(now * 1000, 3),
+            "latency_ms": round(latency * 1000, 3),
+            "state": track.state,
+            "buffered_ms": round(track.buffered * 1000, 3),
+            "stalls": track.stalls,
+            "stalled_ms": round(track.stalled * 1000, 3),
+            "rx_ms": round(track.rx * 1000, 3),
+            "echo": track.echo,
+        }
