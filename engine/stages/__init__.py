@@ -93,7 +93,7 @@ class ModelStages:
             Stage.PREFILL: talker_stage.prefill,
             Stage.TALKER: talker_stage.step,
             Stage.PREDICTOR: PredictorStage(checkpoint, state).frame,
-            Stage.CODEC: lambda works: self._codec.launch(works).outcomes(),
+            Stage.CODEC: self._codec.launch,
         }
 
     @property

@@ -1,9 +1,14 @@
-"""A tiny random codec: every tensor random, loud enough to hear and too quiet to clip."""
+"""A tiny random codec whose sound depends on its codes: alive, and too quiet to clip.
+
+With smaller convolutions the sound is nearly all bias, with larger ones the network is chaotic and
+magnifies rounding: either would hide mistakes.
+"""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,16 +35,16 @@ CONFIG = CodecConfig(
 LOUDNESS = 0.12  # gain of the last convolution that gives samples an rms of 0.1 to 0.2
 
 
-def random_codec(config: CodecConfig = CONFIG, *, seed: int = 0) -> dict[str, Tensor]:
+def random_weights(config: CodecConfig = CONFIG, *, seed: int = 0) -> dict[str, Tensor]:
     """Draw the tensors of a codec, under the names of a checkpoint.
 
-    The defaults of a fresh network (zero codebooks, scales of 0.01) would hide most mistakes. Draws
-    depend on the seed and the order below only, so other programs can repeat them.
+    Not one is left at what a fresh network has (zero codebooks, scales of 0.01). Draws depend on
+    the seed and the order below only: the program that writes the golden files repeats them.
     """
-    generator = torch.Generator().manual_seed(seed)
+    random = np.random.RandomState(seed)
 
     def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator)
+        return torch.from_numpy(random.standard_normal(shape).astype(np.float32))
 
     tensors: dict[str, Tensor] = {}
 
@@ -66,7 +71,7 @@ def random_codec(config: CodecConfig = CONFIG, *, seed: int = 0) -> dict[str, Te
         put(f"{name}.output_proj.weight", normal(config.codebook_dim, width, 1) / math.sqrt(width))
         for group in range(groups):
             book = f"{name}.vq.layers.{group}._codebook"
-            usage = 0.5 + 5 * torch.rand(config.codebook_size, generator=generator)
+            usage = 0.5 + 5 * torch.from_numpy(random.random_sample(config.codebook_size)).float()
             put(f"{book}.cluster_usage", usage)
             put(f"{book}.embedding_sum", normal(config.codebook_size, width) * usage[:, None] / 2)
     convolution("pre_conv", latent, config.codebook_dim, 3, outputs=latent)
@@ -118,6 +123,6 @@ def random_codec(config: CodecConfig = CONFIG, *, seed: int = 0) -> dict[str, Te
 
 def random_codes(config: CodecConfig, rows: int, frames: int, *, seed: int = 0) -> Tensor:
     """Draw codes (rows, frames, groups)."""
-    generator = torch.Generator().manual_seed(seed)
     shape = (rows, frames, config.num_quantizers)
-    return torch.randint(config.codebook_size, shape, generator=generator)
+    codes = np.random.RandomState(seed).randint(config.codebook_size, size=shape)
+    return torch.from_numpy(codes)
