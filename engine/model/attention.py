@@ -137,7 +137,7 @@ def grouped_attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor 
     Shapes: (rows, heads, head_dim), twice (rows, kv_heads, length, head_dim) ->
     (rows, heads * head_dim).
     """
-    rows, kv_heads = keys.shape[:2]
-    grouped = query.unflatten(1, (kv_heads, -1))
+    rows, kv_heads, _, width = keys.shape
+    grouped = query.view(rows, kv_heads, -1, width)
     mixed = F.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask)
     return mixed.reshape(rows, -1)

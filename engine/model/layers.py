@@ -93,8 +93,9 @@ class Rope:
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Normalise in fp32, round to the dtype of `x`, then multiply: bfloat16 sees the order."""
-    normal = F.rms_norm(x.float(), x.shape[-1:], None, eps)
-    return normal.to(x.dtype) * weight
+    wide = x.float()
+    scale = wide.square().mean(-1, keepdim=True).add_(eps).rsqrt_()
+    return (wide * scale).to(x.dtype) * weight
 
 
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

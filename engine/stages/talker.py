@@ -119,10 +119,18 @@ class TalkerStage:
         state.codes[slots, torch.tensor(places, device=device), 0] = codes
         ends = (codes == self._eos).tolist()
         finite = hidden.isfinite().all(-1).tolist()
+        if not all(finite):
+            self._clean(slots[[not well for well in finite]])
         return [
             Outcome(end_of_speech=end) if well else FAILED
             for end, well in zip(ends, finite, strict=True)
         ]
+
+    def _clean(self, slots: Tensor) -> None:
+        """Take what is not finite out of the cache: masked or not, 0 times NaN is NaN."""
+        logger.error("talker_not_finite slots=%s", slots.tolist())
+        self._state.cache.keys[:, slots] = 0
+        self._state.cache.values[:, slots] = 0
 
 
 def counter(utterances: Sequence[Utterance], *, groups: int, device: torch.device) -> CounterDraw:
