@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from engine.characters import compose, fate, is_mark, join_surrogates
 from engine.layout import Layout, Pause, Unit
-from engine.spans import Incomplete, Source, address, entity, link, tag
+from engine.spans import Incomplete, Source, address, checkbox, entity, link, rule_cell, tag
 
 MOST_MARKS = 16  # combining marks kept on one character
 
@@ -156,7 +156,9 @@ class Cleaner:
         before = not self._layout.apart
         after = behind != "" and not behind.isspace()
         if end - index > 1:
-            return None if self._layout.last.isdigit() and behind.isdigit() else end
+            if self._layout.after_letter() and self._layout.last.isdigit() and behind.isdigit():
+                self._layout.say(self._source.text[index:end], self._base + index)
+            return end
         if not before and not after:
             if self._layout.line_start:
                 self._layout.begin_block()
@@ -216,15 +218,19 @@ class Cleaner:
         return index + 1 if self._layout.line_start else None
 
     def _bar(self, index: int) -> int:
+        end = rule_cell(self._source, index + 1)
         if self._layout.line_start:
             self._layout.begin_block()
         self._layout.rest(Pause.COMMA)
-        return index + 1
+        return end or index + 1
 
     def _link(self, index: int) -> int | None:
         begin = index + (self._source.text[index] == "!")
         if self._source.at(begin) != "[":
             return None
+        ticked = checkbox(self._source, begin) if self._layout.line_start else None
+        if ticked:
+            return ticked
         found = link(self._source, begin)
         if not found:
             return None

@@ -37,7 +37,7 @@ _END = re.compile(
     rf"[.!?…]+[{_CLOSING}]*(?=[ \n])|[。！？｡]+[{_CLOSING}]*(?![。！？｡{_CLOSING}]|$)|(?=\n)"  # noqa: RUF001
 )
 _WORD_BEFORE = re.compile(r"[^\s(\[\"'“‘«—/]*$")
-_WORD_AFTER = re.compile(r"[\s\"'“‘«(\[¿¡]*([^\W\d_]*|\d)")
+_WORD_AFTER = re.compile(r"[\s\"'“‘«(\[¿¡]*([^\W\d_]+|\d)?")
 _CLAUSE = re.compile(
     rf"[,;:–—][{_CLOSING}]*(?=[ \n])|(?<= )[–—](?= )|[，、；：](?![{_CLOSING}]|$)"  # noqa: RUF001
 )
@@ -49,9 +49,12 @@ _SAFE = re.compile(
 
 def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
     """Yield, in order, the places in `text[start:end]` behind a sentence, before its blank."""
+    latest = start
     for match in _END.finditer(text, start, end):
-        if match.end() > start and not _goes_on(text, match.start(), match.end()):
-            yield match.end()
+        place = match.end()
+        if place > latest and not _goes_on(text, match.start(), place):
+            latest = place
+            yield place
 
 
 def _goes_on(text: str, stop: int, behind: int) -> bool:
@@ -60,7 +63,7 @@ def _goes_on(text: str, stop: int, behind: int) -> bool:
     if not marks or text[behind] == "\n" or marks[0] in "。！？｡":  # noqa: RUF001
         return False
     after = _WORD_AFTER.match(text, behind)
-    follower = after.group(1) if after else ""
+    follower = (after and after.group(1)) or ""
     if marks[0] in "!?":
         return len(marks) > 1 and marks[-1] in CLOSERS and follower[:1].islower()
     if follower[:1].islower():

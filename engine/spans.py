@@ -15,11 +15,13 @@ from typing import Literal
 
 from engine.characters import words
 
-HOLD = 512  # code points: longest construct waited for
+HOLD = 640  # code points: longest construct waited for
 
 _LINK_TEXT = re.compile(r"[^\[\]\n]{0,160}")
 _LINK_TARGET = re.compile(r"[^()\s]{0,256}")
+_LINK_PART = re.compile(r"[^()\s]{0,64}")
 _LINK_TITLE = re.compile(r"[^\"\n]{0,80}")
+_RULE_CELL = re.compile(r"[ \t:-]{0,64}")
 _TAG_NAME = re.compile(r"[A-Za-z][\w:.-]{0,31}", re.ASCII)
 _TAG_REST = re.compile(r"[^<>]{0,256}")
 _CONTROL = re.compile(r"[\w /.-]{0,64}")
@@ -91,14 +93,29 @@ def link(source: Source, index: int) -> tuple[int, int] | None:
         return None
     end = source.scan(close + 2, _LINK_TARGET, 256)
     if source.at(end) == "(":  # one level of brackets, as in encyclopedia addresses
-        end = source.scan(end + 1, _LINK_TARGET, 256)
+        end = source.scan(end + 1, _LINK_PART, 64)
         if source.at(end) != ")":
             return None
-        end = source.scan(end + 1, _LINK_TARGET, 256)
+        end = source.scan(end + 1, _LINK_PART, 64)
     end = source.scan(end, _BLANKS, 8)
     if source.at(end) == '"':
         end = source.scan(end + 1, _LINK_TITLE, 80) + 1
     return (close, end + 1) if source.at(end) == ")" else None
+
+
+def checkbox(source: Source, index: int) -> int | None:
+    """Return the end of a task list's `[ ]` or `[x]` at `index`, or None."""
+    ticked = source.at(index + 1)
+    if ticked == "" or ticked not in " xX" or source.at(index + 2) != "]":
+        return None
+    return index + 3 if source.at(index + 3).isspace() else None
+
+
+def rule_cell(source: Source, index: int) -> int | None:
+    """Return the end of a table's `:---:` cell at `index`, the bar behind it excluded, or None."""
+    end = source.scan(index, _RULE_CELL, 64)
+    cell = source.text[index:end].strip(" \t:")
+    return end if cell and source.at(end) in "|\n" else None
 
 
 def tag(source: Source, index: int) -> tuple[TagKind, int]:

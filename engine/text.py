@@ -1,9 +1,9 @@
 """Text → segments of tokens while it streams in: what may be spoken now, and where one prompt ends.
 
-The rule: a token once given is never taken back. Words pass `engine.markup` (as written → as
-said), `engine.normalise` (English numbers) and `engine.sentences` (where to divide), each of
-which holds back only what more text could change, at most `engine.spans.HOLD` code points.
-Speaks no model: the tokenizer comes in as a function.
+The rule: a token once given is never taken back. Words pass `engine.markup` (as written → as said),
+`engine.normalise` (English numbers) and `engine.sentences` (where to divide). Each holds back only
+what more text could change: at most `spans.HOLD` code points of markup, two words of
+`normalise.LONGEST` and a `sentences.PIECE`. No model here: the tokenizer comes in as a function.
 """
 
 from __future__ import annotations
