@@ -103,6 +103,7 @@ class ServerSentEvents:
         return _delta(await self._inner.add(pcm))
 
     async def finish(self) -> bytes:
+        """The rest of the sound, then the end with its usage."""
         frames = -(-self._samples // FRAME_SAMPLES)
         usage = {
             "input_tokens": self._characters,

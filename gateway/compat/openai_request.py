@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from engine.api import Ended, Info
 from gateway import opus
@@ -96,7 +98,7 @@ class _Body(msgspec.Struct):
     stream_format: str | None = None
     speed: float | None = None
     language: str | None = None  # ours
-    seed: int | None = None  # ours
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None  # ours
     stream: bool | None = None  # ours
 
 
