@@ -225,7 +225,7 @@ class PlayoutCore {
     if (voice.stopLeft >= 0) count = Math.min(count, voice.stopLeft);
     if (this.#pauses(voice)) count = Math.min(count, voice.phase);
     const before = voice.buffered;
-    const loudEnd = before <= count + TAIL_FADE && voice.endsLoud();
+    const loudEnd = before <= count + FADE && voice.endsLoud();
     voice.take(out, at, count);
     this.#shape(voice, out.subarray(at, at + count), before, loudEnd);
     if (voice.stopLeft === 0 || (voice.stopLeft > 0 && voice.buffered === 0)) {
@@ -244,12 +244,13 @@ class PlayoutCore {
     const steady = voice.phase === FADE && !pausing && voice.stopLeft < 0 && !loudEnd;
     if (steady && (voice.last || left - part.length >= FADE)) return;
     for (let i = 0; i < part.length; i++, left--) {
-      const down = pausing || (!voice.last && left <= FADE);
-      if (down) voice.phase = Math.max(0, voice.phase - 1);
+      const faded = loudEnd && voice.phase < FADE; // goes on fading rather than start a second fade
+      const down = (!voice.last || faded) && left <= FADE;
+      if (pausing || down) voice.phase = Math.max(0, Math.min(voice.phase, down ? left : FADE) - 1);
       else if (voice.phase < FADE) voice.phase++;
       let gain = FADE_GAIN[voice.phase];
       if (voice.stopLeft > 0) gain *= STOP_GAIN[--voice.stopLeft];
-      if (loudEnd && left <= TAIL_FADE) gain *= TAIL_GAIN[left - 1];
+      if (loudEnd && !faded && left <= TAIL_FADE) gain *= TAIL_GAIN[left - 1];
       part[i] *= gain;
     }
   }

@@ -154,6 +154,7 @@ export class Session {
     for (const entry of this.entries.values()) {
       if (entry.finished || entry.stop || (utterance && entry.id !== utterance)) continue;
       entry.stop = { id, at, reason, confirmed: false };
+      entry.ended = null; // even after `done` the server tells how much was heard
       this.#mute(entry);
       const sounding = entry.feed.posted > 0 && !entry.track.over;
       if (sounding) setTimeout(() => this.#stopped(entry), STOP_TIMEOUT);
@@ -177,7 +178,7 @@ export class Session {
     const took = absolute() - stop.at;
     this.tell({ k: "stopped", id: entry.id, stop: stop.id, played_ms: played, took_ms: took }, true);
     const cancel = { type: "cancel", utterance: entry.id, played_ms: played, t_ms: now(), reason: stop.reason };
-    const sent = entry.sent && this.ready && !entry.ended && this.socket.send(cancel);
+    const sent = entry.sent && this.ready && this.socket.send(cancel);
     if (sent) setTimeout(() => this.#end(entry, { reason: "cancelled" }), CANCEL_TIMEOUT);
     else this.#end(entry, { reason: "cancelled" });
     this.#release();
@@ -279,13 +280,11 @@ export class Session {
     this.#end(entry, { reason: "cancelled", heard, generated_ms, sent_ms });
   }
 
-  #error(entry, { code, message, fatal = false, retry_after_ms: retryAfter, ref, param }) {
+  #error(entry, { code, message, fatal = false, retry_after_ms: retryAfter, ref, param, heard }) {
     if (retryAfter) this.socket.retryAfter = retryAfter;
-    const late = code === "utterance_closed" && entry?.stop;
-    if (!late) {
-      this.tell({ k: "error", code, message, fatal, retry_after_ms: retryAfter, id: entry?.id, ref, param }, true);
-    }
-    if (entry) this.#end(entry, { reason: late ? "cancelled" : "failed", code, message });
+    if (code === "utterance_closed" && entry?.stop) return this.#end(entry, { reason: "cancelled", heard });
+    this.tell({ k: "error", code, message, fatal, retry_after_ms: retryAfter, id: entry?.id, ref, param }, true);
+    if (entry) this.#end(entry, { reason: "failed", code, message });
   }
 
   #disconnected(info) {
