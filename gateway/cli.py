@@ -28,7 +28,6 @@ COMMANDS = {
     "say": Command("gateway.say", "let a running server speak a text into a file"),
     "doctor": Command("gateway.doctor", "what this machine lacks, and how to get it"),
     "engine": Command("engine", "one device on one address, for servers elsewhere"),
-    "simulate": Command("engine.tools.simulate", "try the scheduler in virtual time"),
 }
 FAILED = 1
 USAGE_ERROR = 2

@@ -148,8 +148,9 @@ def _decode(body: bytes) -> _Body:
     try:
         return msgspec.json.decode(body, type=_Body)
     except msgspec.ValidationError as error:
-        place = re.search(r"\$\.(\w+)|field `(\w+)`", str(error))
-        param = place[1] or place[2] if place else None
+        text = str(error)
+        place = re.search(r"\$\.(\w+)", text) or re.search(r"field `(\w+)`", text)
+        param = place[1] if place else None
         raise ApiError(400, "invalid_request", f"body: {error}", param=param) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ApiError(400, "invalid_json", f"body: not JSON: {error}") from error

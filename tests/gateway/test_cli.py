@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import socket
 import subprocess
 import sys
@@ -34,6 +35,11 @@ def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture
     assert status == 0
     printed = capsys.readouterr().out
     assert all(f"  {name} " in printed for name in cli.COMMANDS)
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_its_module(name: str) -> None:
+    assert importlib.util.find_spec(cli.COMMANDS[name].module)
 
 
 def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -203,7 +203,8 @@ async def test_a_bad_field_is_answered_in_the_form_clients_read(start: Start) ->
 async def test_a_body_that_is_too_large_is_refused(start: Start) -> None:
     client, _ = await start()
 
-    answer = await post(client, input="a" * 2**20)
+    body = io.BytesIO(b"a" * (2**20 + 1))
+    answer = await client.post("/v1/audio/speech", data=body)
 
     assert answer.status == 413
     assert (await answer.json())["error"]["code"] == "too_large"
