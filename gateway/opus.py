@@ -17,6 +17,7 @@ import math
 import os
 import re
 import struct
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -67,6 +68,8 @@ def description() -> str:
 
 @functools.cache
 def _loaded(library: str = "") -> Any:
+    if "opuslib.api" in sys.modules:  # a process has one library: the first
+        return _bindings(sys.modules["opuslib.api"].lib_location)
     path = next((name for name in _candidates(library) if _is_opus(name)), None)
     if path is None:
         raise OpusError(f"opus: no libopus found; {HINT}")

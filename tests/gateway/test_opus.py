@@ -45,6 +45,7 @@ def nothing_found(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for cached in (opus.available, opus._loaded):
         cached.cache_clear()
     monkeypatch.setattr(opus, "_candidates", lambda library: iter(()))
+    monkeypatch.delitem(sys.modules, "opuslib.api", raising=False)
     yield
     for cached in (opus.available, opus._loaded):
         cached.cache_clear()
@@ -160,6 +161,19 @@ def test_the_library_of_the_bundle_serves_where_the_system_has_none() -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("None ") and "opuslib_next" in done.stdout
+
+
+def test_a_configured_library_serves_those_who_do_not_name_it() -> None:
+    script = (
+        "from gateway import opus\n"
+        "found = next(opus._candidates(''))\n"
+        "opus._candidates = lambda library: filter(None, [library])\n"
+        "print(opus.available(found), opus.available(), len(opus.OpusEncoder().encode(bytes(960))))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert done.stdout == "None None 1\n", done.stderr
 
 
 async def test_pool_encodes_utterances_side_by_side() -> None:
