@@ -72,8 +72,10 @@ def random_weights(config: CodecConfig = CONFIG, *, seed: int = 0) -> dict[str, 
         for group in range(groups):
             book = f"{name}.vq.layers.{group}._codebook"
             usage = 0.5 + 5 * torch.from_numpy(random.random_sample(config.codebook_size)).float()
+            usage[::7] = 0  # never used in training
             put(f"{book}.cluster_usage", usage)
-            put(f"{book}.embedding_sum", normal(config.codebook_size, width) * usage[:, None] / 2)
+            entries = normal(config.codebook_size, width) / 2
+            put(f"{book}.embedding_sum", entries * usage.clamp(min=1e-5)[:, None])
     convolution("pre_conv", latent, config.codebook_dim, 3, outputs=latent)
 
     matrix("pre_transformer.input_proj", hidden, latent, bias=True)

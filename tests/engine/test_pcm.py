@@ -103,6 +103,14 @@ def test_long_silent_utterance_keeps_what_may_not_be_removed() -> None:
     assert trim(silence(SECOND + 8)) == silence(8)
 
 
+def test_long_silence_is_sent_as_soon_as_a_frame_may_not_be_removed() -> None:
+    filter = LeadingSilence(TrimConfig())
+
+    sent = [len(filter.push(silence(1), last=False)) for _ in range(SECOND + 6)]
+
+    assert sent == [0] * (SECOND + 3) + [FRAME_BYTES, PACKET_BYTES, PACKET_BYTES]
+
+
 def test_ending_without_more_sound_releases_what_was_held() -> None:
     filter = LeadingSilence(TrimConfig())
     filter.push(silence(3) + tone(1), last=False)
