@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tests.engine import random_codec
-from tests.engine.random_codec import CODES, GROUPS, Shapes, fill
+from tests.engine.random_codec_weights import CONFIG, random_weights
 
 VOICE = Path(__file__).resolve().parents[2] / "engine" / "voices" / "tiny"
 TOKENIZER_FILES = ("vocab.json", "merges.txt", "tokenizer_config.json", "preprocessor_config.json")
 
+CODES = 300
+GROUPS = 16
 VOCABULARY = CODES + 1024
 EOS = CODES + 102
 
@@ -35,19 +38,20 @@ def make(folder: Path, *, size: str = "1b7", seed: int = 0, eos_always: bool = F
         eos_always: every state of the Talker ends speech as soon as it may.
     """
     config = _config(size)
-    random = np.random.RandomState(seed)
     (folder / "speech_tokenizer").mkdir(parents=True)
     for name in TOKENIZER_FILES:
         shutil.copyfile(VOICE / name, folder / name)
-    weights = fill(_language_shapes(config), random, torch.bfloat16)
+    weights = _fill(_language_shapes(config), np.random.RandomState(seed))
     if eos_always:
         _always_end(weights)
     save_file(weights, folder / "model.safetensors")
     _write(folder / "config.json", config)
     _write(folder / "generation_config.json", GENERATION)
-    random_codec.write(folder / "speech_tokenizer", random)
+    _write_codec(folder / "speech_tokenizer")
     return folder
 
+
+Shapes: TypeAlias = Iterator[tuple[str, tuple[int, ...], str]]  # name, shape, kind of tensor
 
 GENERATION = {
     "do_sample": True,
@@ -60,6 +64,34 @@ GENERATION = {
     "subtalker_top_p": 1.0,
     "subtalker_top_k": 50,
     "max_new_tokens": 8192,
+}
+
+
+CODEC_RATES = {
+    "encoder_valid_num_quantizers": 16,
+    "input_sample_rate": 24000,
+    "decode_upsample_rate": 1920,
+    "encode_downsample_rate": 1920,
+}
+
+# The official package builds an encoder too; speaking never uses it.
+CODEC_ENCODER = {
+    "hidden_size": 16,
+    "num_filters": 4,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "intermediate_size": 16,
+    "codebook_size": 8,
+    "codebook_dim": 8,
+    "vector_quantization_hidden_dimension": 8,
+    "num_quantizers": 16,
+    "upsample_groups": 16,
+    "sampling_rate": 24000,
+    "frame_rate": 12.5,
+    "_frame_rate": 12.5,
+    "num_semantic_quantizers": 1,
 }
 
 
@@ -198,6 +230,51 @@ def _decoder_shapes(prefix: str, config: dict[str, Any]) -> Shapes:
         yield f"{layer}.input_layernorm.weight", (hidden,), "norm"
         yield f"{layer}.post_attention_layernorm.weight", (hidden,), "norm"
     yield f"{prefix}.norm.weight", (hidden,), "norm"
+
+
+def _fill(shapes: Shapes, random: np.random.RandomState) -> dict[str, Tensor]:
+    """Draw every tensor, in order."""
+    return {name: _draw(shape, kind, random).bfloat16() for name, shape, kind in shapes}
+
+
+def _draw(shape: tuple[int, ...], kind: str, random: np.random.RandomState) -> Tensor:
+    normal = torch.from_numpy(random.standard_normal(shape).astype(np.float32))
+    fan_in = normal[0].numel()
+    match kind:
+        case "norm":
+            return 1 + 0.1 * normal
+        case "bias":
+            return 0.05 * normal
+        case "linear":
+            return 1.5 * fan_in**-0.5 * normal
+        case "table":
+            return normal
+    raise AssertionError(kind)
+
+
+def _write_codec(folder: Path) -> None:
+    codec = replace(CONFIG, codebook_size=CODES)
+    save_file(random_weights(codec), folder / "model.safetensors")
+    decoder = asdict(codec) | {
+        "num_key_value_heads": codec.num_attention_heads,
+        "num_semantic_quantizers": 1,
+        "layer_scale_initial_scale": 0.01,
+        "hidden_act": "silu",
+        "max_position_embeddings": 8000,
+        "attention_bias": False,
+        "attention_dropout": 0.0,
+    }
+    config = {
+        "architectures": ["Qwen3TTSTokenizerV2Model"],
+        "model_type": "qwen3_tts_tokenizer_12hz",
+        "output_sample_rate": decoder.pop("sample_rate"),
+        **CODEC_RATES,
+        "decoder_config": decoder,
+        "encoder_config": CODEC_ENCODER,
+    }
+    _write(folder / "config.json", config)
+    name = "preprocessor_config.json"
+    shutil.copyfile(VOICE / "speech_tokenizer" / name, folder / name)
 
 
 def _always_end(weights: dict[str, Tensor]) -> None:

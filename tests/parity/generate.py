@@ -24,13 +24,14 @@ import torch
 from qwen_tts import Qwen3TTSModel
 
 from tests.engine.random_checkpoint import VOICE, make
+from tests.parity import codec
 from tests.parity.cases import TOKENIZED, Case, all_cases
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
 def main() -> None:
-    """Generate every case and every tokenisation."""
+    """Generate every case, every tokenisation and the codec's files."""
     torch.set_num_threads(1)  # tiny matrices: more threads are slower
     GOLDEN.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
@@ -41,6 +42,7 @@ def main() -> None:
             print(case.name, arrays[f"{case.name}.codes"].shape, flush=True)
         np.savez_compressed(GOLDEN / "language.npz", **arrays)
         _tokenize(models["embedded"])
+    codec.main()
 
 
 def _checkpoints(folder: Path) -> dict[str, Path]:
