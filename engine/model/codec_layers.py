@@ -78,13 +78,14 @@ class Depthwise:
 
     def __init__(self, weights: CodecWeights, name: str, channels: int) -> None:
         weight = weights.take(f"{name}.conv.weight", channels, 1, KERNEL)
-        self.weight = weights.keep(weight.squeeze(1))  # (channels, taps)
+        self.weight = weights.keep(weight.permute(2, 1, 0))  # (taps, 1, channels)
         self.bias = weights.keep(weights.take(f"{name}.conv.bias", channels))
 
     def __call__(self, x: Tensor, tails: Tails) -> Tensor:
-        joined = tails.join(x, KERNEL - 1).unflatten(0, (-1, tails.rows))
-        windows = joined.unfold(0, KERNEL, 1).flatten(0, 1)  # (time * rows, channels, taps)
-        return (windows * self.weight).sum(-1).add_(self.bias)
+        joined = tails.join(x, KERNEL - 1)
+        hop = tails.rows * x.shape[1]
+        windows = joined.as_strided((KERNEL, *x.shape), (hop, x.shape[1], 1))  # overlapping
+        return (windows * self.weight).sum(0).add_(self.bias)
 
 
 class Doubling:

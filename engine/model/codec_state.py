@@ -49,14 +49,15 @@ class Tails:
 
         Shapes: x (time * rows, channels) -> ((width + time) * rows, channels).
         """
-        size, rows = width * x.shape[1], self.rows
+        rows, channels = self.rows, x.shape[1]
+        size = width * channels
         if self._past is None:
             joined = functional.pad(x, (0, 0, width * rows, 0))
         else:
-            past = self._past[:, self._at : self._at + size].unflatten(1, (width, -1))
-            joined = torch.cat([past.transpose(0, 1).flatten(0, 1), x])
+            past = self._past[:, self._at : self._at + size].view(rows, width, channels)
+            joined = torch.cat([past.transpose(0, 1).reshape(-1, channels), x])
             self._at += size
-        present = joined[-width * rows :].unflatten(0, (width, rows))
+        present = joined[-width * rows :].view(width, rows, channels)
         self._present.append(present.transpose(0, 1).reshape(rows, size))
         return joined
 

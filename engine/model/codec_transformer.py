@@ -137,10 +137,6 @@ class Transformer:
 def _rotate(x: Tensor, sight: Sight) -> Tensor:
     """Turn each half-split pair of x (frames * rows, …, head_dim) by its frame's angle."""
     first, second = x.chunk(2, -1)
-    return torch.cat(
-        [
-            first * sight.cosine - second * sight.sine,
-            second * sight.cosine + first * sight.sine,
-        ],
-        -1,
-    )
+    cosine, sine = sight.cosine, sight.sine
+    turned = [(first * cosine).sub_(second * sine), (second * cosine).add_(first * sine)]
+    return torch.cat(turned, -1)
