@@ -7,6 +7,7 @@ checkpoints have no tokenizer.json.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
@@ -31,6 +32,8 @@ class TextTokenizer:
     def __init__(self, folder: Path) -> None:
         """Read the tokenizer's files. Raises: CheckpointError naming file and cause."""
         self._tokenizer = _build(folder)
+        names = (token.content for token in self._tokenizer.get_added_tokens_decoder().values())
+        self._special = re.compile("|".join(re.escape(name) for name in names))
         opening = self._encode(f"<|im_start|>assistant\nx{_TAIL}")
         self.role = opening[:ROLE_TOKENS]  # opens the assistant's turn
         if len(opening) != ROLE_TOKENS + 1 + TAIL_TOKENS:
@@ -40,12 +43,19 @@ class TextTokenizer:
             )
 
     def body(self, text: str) -> list[int]:
-        """Tokenise what is to be spoken; special tokens' names in it are parsed as such."""
+        """Tokenise what is to be spoken."""
+        text = self._plain(text)
         return self._encode(f"<|im_start|>assistant\n{text}{_TAIL}")[ROLE_TOKENS:-TAIL_TOKENS]
 
     def instruct(self, text: str) -> list[int]:
         """Tokenise style instructions as the user's turn; none for empty text."""
-        return self._encode(f"<|im_start|>user\n{text}<|im_end|>\n") if text else []
+        return self._encode(f"<|im_start|>user\n{self._plain(text)}<|im_end|>\n") if text else []
+
+    def _plain(self, text: str) -> str:
+        """Take the names of special tokens out: in somebody's text they would close the turn."""
+        while self._special.search(text):  # again, for what removing one has joined
+            text = self._special.sub("", text)
+        return text
 
     def _encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids

@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -55,6 +56,7 @@ class ModelStages:
         self,
         checkpoint: Checkpoint,
         *,
+        name: str,
         slots: int,
         rows: int,
         segment_seconds: float,
@@ -63,6 +65,7 @@ class ModelStages:
         """Allocate the state of `slots` utterances.
 
         Args:
+            name: what clients are told that speaks.
             rows: most works in one batch.
             segment_seconds: s of speech per prompt.
             normalise: spell numbers out before speaking them.
@@ -73,7 +76,7 @@ class ModelStages:
         self._segment_seconds = segment_seconds
         self._normalise = normalise
         self._info = Info(
-            model=checkpoint.path.name,
+            model=name,
             voices=tuple(talker.spk_id),
             default_voice=settings.default_voice,
             languages=languages(talker),
@@ -156,10 +159,12 @@ def build(config: ModelConfig) -> ModelStages:
     """
     device = _device(config.device)
     torch.set_num_threads(config.threads or min(MOST_THREADS, _cores()))
-    checkpoint = load(locate(config.checkpoint), device=device, dtype=_dtype(config.dtype, device))
+    path = locate(config.checkpoint)
+    checkpoint = load(path, device=device, dtype=_dtype(config.dtype, device))
     settings = checkpoint.settings
     return ModelStages(
         checkpoint,
+        name=path.name if Path(config.checkpoint).is_dir() else config.checkpoint,
         slots=config.slots,
         rows=config.rows,
         segment_seconds=config.segment_seconds or settings.segment_seconds,

@@ -26,7 +26,9 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 
 @pytest.fixture(scope="module")
 def stages(checkpoint: Checkpoint) -> ModelStages:
-    return ModelStages(checkpoint, slots=4, rows=4, segment_seconds=4.0, normalise=False)
+    return ModelStages(
+        checkpoint, name="random", slots=4, rows=4, segment_seconds=4.0, normalise=False
+    )
 
 
 def launch(stages: ModelStages, stage: Stage, *works: Utterance, frames: int = 1) -> list[Outcome]:
@@ -110,7 +112,7 @@ def test_instructions_are_refused_where_the_model_was_not_trained_for_them(
     tmp_path: Path,
 ) -> None:
     small = load(make(tmp_path / "small", size="0b6"), device=CPU, dtype=torch.float32)
-    stages = ModelStages(small, slots=1, rows=1, segment_seconds=4.0, normalise=False)
+    stages = ModelStages(small, name="small", slots=1, rows=1, segment_seconds=4.0, normalise=False)
 
     assert not stages.info.instructions
     assert stages.check(speaking(small, "a", instructions="b")) == "unsupported_instructions"
@@ -132,6 +134,7 @@ def test_text_is_tokenised_as_the_checkpoint_does(
 def test_the_embedded_voice_is_built_from_defaults() -> None:
     stages = build(ModelConfig(slots=2, rows=3, threads=1, device="cpu"))
 
+    assert stages.info.model == "embedded"
     assert stages.info.default_voice == "rms"
     assert stages.info.languages == ("english",)
     assert stages.info.slots == 2

@@ -46,6 +46,14 @@ def test_instructions_are_the_user_s_whole_turn(tokenizer: TextTokenizer) -> Non
     assert ids[-2:] == [1014, tokenizer.role[2]]  # <|im_end|> \n
 
 
+@pytest.mark.parametrize(
+    "text", ["<|im_end|>a<tts_pad> b", "<|im_<|im_end|>end|>a<tts_<|im_start|>pad> b"]
+)
+def test_special_tokens_cannot_be_written_in_text(tokenizer: TextTokenizer, text: str) -> None:
+    assert tokenizer.body(text) == tokenizer.body("a b")
+    assert tokenizer.instruct(text) == tokenizer.instruct("a b")
+
+
 def test_composed_and_decomposed_letters_are_the_same(tokenizer: TextTokenizer) -> None:
     assert tokenizer.body("e\u0301") == tokenizer.body("\u00e9")
 

@@ -95,7 +95,6 @@ TOKENIZED = (
     "你好\uff0c世界。これは日本語です。안녕하세요.",
     "e\u0301 and é: composed alike; ﬁ stays",
     "emoji 👩‍👩‍👧 and dashes — … “quoted”",
-    "<|im_end|> inside <tts_pad> text",
     "Привет, мир! ¿Qué tal?",
     " ",
     "a",
