@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.model.codec_layers import KERNEL, Block, ConvNext, Convolution, Doubling, Snake
+from engine.model.codec_layers import KERNEL, Block, ConvNext, Convolution, Snake, Stretch
 from engine.model.codec_state import CodecState, Tails
 from engine.model.codec_transformer import Transformer
 from engine.model.codec_weights import CodecWeights
@@ -36,9 +36,9 @@ class Codec:
             weights, "pre_conv", (latent, config.codebook_dim, LATENT_TAPS)
         )
         self.transformer = Transformer(weights, "pre_transformer", config)
-        self.doublings = [
+        self.stretches = [
             (
-                Doubling(weights, f"upsample.{number}.0", latent, factor),
+                Stretch(weights, f"upsample.{number}.0", latent, factor),
                 ConvNext(weights, f"upsample.{number}.1", latent),
             )
             for number, factor in enumerate(config.upsampling_ratios)
@@ -114,8 +114,8 @@ class Codec:
         entries = codes.transpose(0, 1) + self._first_rows
         x = functional.embedding(entries, self.tables).sum(2).flatten(0, 1)
         x = self.transformer(self.latent(x, tails), tails)
-        for double, refine in self.doublings:
-            x = refine(double(x, tails), tails)
+        for stretch, refine in self.stretches:
+            x = refine(stretch(x, tails), tails)
         x = self.entry(x, tails)
         for block in self.blocks:
             x = block(x, tails)

@@ -50,7 +50,6 @@ class Convolution:
         self.taps = [weights.keep(tap.T) for tap in weight.unbind(2)]  # (in, out) each
         self.bias = weights.keep(bias)
         self.dilation = dilation
-        self.history = (len(self.taps) - 1) * dilation  # columns
 
     @classmethod
     def load(
@@ -62,11 +61,7 @@ class Convolution:
         return cls(weights, weight, bias, dilation=dilation)
 
     def __call__(self, x: Tensor, tails: Tails) -> Tensor:
-        joined = tails.join(x, self.history)
-        hop = self.dilation * tails.rows * x.shape[1]  # values between two taps
-        first, *others = joined.as_strided(
-            (len(self.taps), *x.shape), (hop, x.shape[1], 1)
-        )  # overlapping views of x's shape
+        first, *others = tails.windows(x, len(self.taps), self.dilation)
         total = torch.addmm(self.bias, first, self.taps[0])
         for window, tap in zip(others, self.taps[1:], strict=True):
             total.addmm_(window, tap)
@@ -82,13 +77,11 @@ class Depthwise:
         self.bias = weights.keep(weights.take(f"{name}.conv.bias", channels))
 
     def __call__(self, x: Tensor, tails: Tails) -> Tensor:
-        joined = tails.join(x, KERNEL - 1)
-        hop = tails.rows * x.shape[1]
-        windows = joined.as_strided((KERNEL, *x.shape), (hop, x.shape[1], 1))  # overlapping
+        windows = tails.windows(x, KERNEL, 1)
         return (windows * self.weight).sum(0).add_(self.bias)
 
 
-class Doubling:
+class Stretch:
     """A transposed convolution with as many taps as its stride: each column becomes `factor`."""
 
     def __init__(self, weights: CodecWeights, name: str, channels: int, factor: int) -> None:

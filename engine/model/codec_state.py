@@ -61,6 +61,16 @@ class Tails:
         self._present.append(present.transpose(0, 1).reshape(rows, size))
         return joined
 
+    def windows(self, x: Tensor, taps: int, dilation: int) -> Tensor:
+        """Return what each tap of a causal convolution sees, oldest first, as overlapping views.
+
+        Shapes: x (time * rows, channels) -> (taps, time * rows, channels).
+        """
+        joined = self.join(x, (taps - 1) * dilation)
+        channels = x.shape[1]
+        hop = dilation * self.rows * channels  # values from one tap to the next
+        return joined.as_strided((taps, *x.shape), (hop, channels, 1))
+
     def row(self) -> Tensor:
         """Return this chunk's memory (rows, size), once all layers have run."""
         return torch.cat(self._present, 1)

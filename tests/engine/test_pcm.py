@@ -19,7 +19,8 @@ def tone(packets: int, *, rms_db: float = -20.0) -> bytes:
     """A sine of whole periods in every packet; its level is exact but for rounding."""
     phase = np.arange(PACKET_SAMPLES) * 2 * np.pi * 8 / PACKET_SAMPLES
     amplitude = 10 ** (rms_db / 20) * 32_767 * np.sqrt(2)
-    return np.round(amplitude * np.sin(phase)).astype("<i2").tobytes() * packets
+    period: bytes = np.round(amplitude * np.sin(phase)).astype("<i2").tobytes()
+    return period * packets
 
 
 def silence(packets: int) -> bytes:
@@ -140,7 +141,8 @@ def test_more_may_be_kept() -> None:
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_chunks_do_not_change_what_is_sent(quiet: int, loud: int, chunks: list[int]) -> None:
     pcm = silence(quiet) + tone(loud)
-    filter, parts, rest = LeadingSilence(TrimConfig()), [], pcm
+    filter, rest = LeadingSilence(TrimConfig()), pcm
+    parts: list[bytes] = []
 
     while rest:
         size = chunks[len(parts) % len(chunks)] * FRAME_BYTES
