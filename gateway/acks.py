@@ -22,6 +22,7 @@ CLOCK_RATE = 1.05  # sound cards drift, 5 % is far beyond any
 DRAINED_MS = 60.0  # a player is dry with no more than this left
 STRIKES = 3  # hard violations …
 STRIKE_SECONDS = 60.0  # … within this time end the trust
+LONGEST_DELAY = 0.5  # s one way: beyond a satellite's, a guess from late acks
 PAUSED_STALE = 5.0  # s a pause is believed without news
 
 
@@ -59,7 +60,7 @@ class Link:
     @property
     def delay(self) -> float:
         """One way, seconds: half the least round trip; 0 before there is one."""
-        return (self.round_trip or 0.0) / 2
+        return min((self.round_trip or 0.0) / 2, LONGEST_DELAY)
 
     @property
     def stale_after(self) -> float:

@@ -31,6 +31,7 @@ from gateway.protocol import PROTOCOL
 
 __all__ = ["Fields", "Utterance", "VoiceClient", "VoiceError"]
 
+CANCEL_ERRORS = ("utterance_closed", "unknown_utterance")
 NOTICES = 1_000  # kept of what concerns no utterance
 
 
@@ -68,6 +69,7 @@ class VoiceClient:
         self._names = itertools.count(1)
         self._by_n: dict[int, Utterance] = {}
         self._muted: set[int] = set()
+        self._cancels: dict[str, asyncio.Future[Fields]] = {}  # by name, sent and not answered
         self._tasks: set[asyncio.Task[None]] = set()
         self._moved = asyncio.Event()  # something for the player to look at
         self._socket: ClientConnection | None = None
@@ -153,6 +155,11 @@ class VoiceClient:
         self.player.drop(utterance.n, self._clock())
         return heard
 
+    def expect(self, name: str) -> asyncio.Future[Fields]:
+        """The server's answer to a `cancel` about to be sent."""
+        answer: asyncio.Future[Fields] = asyncio.get_running_loop().create_future()
+        return self._cancels.setdefault(name, answer)
+
     def pause(self) -> None:
         """Pause the player; it acks at once."""
         assert self.player, "only a client with a player can pause"
@@ -192,7 +199,12 @@ class VoiceClient:
         self._by_n[chunk.n].deliver(chunk, now)
 
     def _take_message(self, fields: Fields, now: float) -> None:
-        utterance = self.utterances.get(fields.get("utterance", ""))
+        name = fields.get("utterance", "")
+        if name in self._cancels and (
+            fields["type"] == "cancelled" or fields.get("code") in CANCEL_ERRORS
+        ):
+            self._cancels.pop(name).set_result(fields)
+        utterance = self.utterances.get(name)
         if utterance is None and "utterance" not in fields:
             utterance = self._by_n.get(fields.get("n", -1))
         if utterance is None:
@@ -240,7 +252,10 @@ class VoiceClient:
 
     def _end_all(self, error: VoiceError) -> None:
         self._lost = self._lost or error
-        fields = {"type": "error", "code": error.code, "message": str(error), "fatal": True}
+        fields = {"type": "error", "code": error.code, "message": str(error), **error.fields}
+        for answer in self._cancels.values():
+            answer.set_result({})
+        self._cancels.clear()
         for utterance in self.utterances.values():
             utterance.deliver(fields, self._clock())
         self.utterances.clear()

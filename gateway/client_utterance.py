@@ -52,13 +52,15 @@ class Utterance:
         await self._voice.send("flush", utterance=self.name)
 
     async def cancel(self, *, reason: str = "barge_in") -> Fields:
-        """Mute, stop, and return what was heard; `{}` if the server does not know."""
+        """Mute, stop, and return what was heard; `{}` if the server does not know.
+
+        The server answers even if all was sent before, as is common for short replies.
+        """
         played = self._voice.mute(self)
         fields = {} if played is None else {"played_ms": round(played * 1000, 3)}
+        answer = self._voice.expect(self.name)
         await self._voice.send("cancel", utterance=self.name, reason=reason, **fields)
-        await self.closed.wait()
-        assert self.final
-        return dict(self.final.get("heard", {}))
+        return dict((await answer).get("heard", {}))
 
     async def events(self) -> AsyncIterator[Chunk | Fields]:
         """Chunks and messages in order; the final message comes last. Iterate once."""

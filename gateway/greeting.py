@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
@@ -107,20 +107,9 @@ def manner(say: Say, terms: Terms, info: Info, *, max_audio: float) -> Manner:
     Raises: ProtocolError naming the field and what there is.
     """
     defaults = terms.defaults
-    voice = say.voice or defaults.voice or info.default_voice
-    if voice not in info.voices:
-        known = ", ".join(info.voices[:LISTED_VOICES])
-        raise ProtocolError(
-            "unsupported_voice", f"`voice`: want one of {known}, got: {voice}", param="voice"
-        )
-    language = say.language or defaults.language or "auto"
-    if language not in ("auto", *info.languages):
-        known = ", ".join(("auto", *info.languages))
-        raise ProtocolError(
-            "unsupported_language",
-            f"`language`: want one of {known}, got: {language}",
-            param="language",
-        )
+    voice = _one_of("voice", say.voice or defaults.voice or info.default_voice, info.voices)
+    wished = say.language or defaults.language or "auto"
+    language = _one_of("language", wished, ("auto", *info.languages))
     instructions = defaults.instructions if say.instructions is None else say.instructions
     if instructions and not info.instructions:
         raise ProtocolError(
@@ -135,6 +124,17 @@ def manner(say: Say, terms: Terms, info: Info, *, max_audio: float) -> Manner:
         instructions=instructions or "",
         seed=next((seed for seed in (say.seed, defaults.seed) if seed is not None), 0),
         max_audio=max_audio if wish_ms is None else min(wish_ms / 1000, max_audio),
+    )
+
+
+def _one_of(param: str, wished: str, known: Sequence[str]) -> str:
+    """The engine's spelling of what was wished, whatever its case."""
+    for name in known:
+        if name.casefold() == wished.casefold():
+            return name
+    listed = ", ".join(known[:LISTED_VOICES])
+    raise ProtocolError(
+        f"unsupported_{param}", f"`{param}`: want one of {listed}, got: {wished}", param=param
     )
 
 

@@ -12,6 +12,17 @@ from typing import Any
 from engine.api import PlaybackState
 from gateway.chunk import TICKS_PER_SECOND, Chunk, Flag
 
+KEPT = 16  # tracks that have ended, for whoever asks how they went
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Rendering began to move or to stand."""
+
+    at: float  # s
+    rendered: float  # ticks
+    moving: bool
+
 
 @dataclass(slots=True)
 class Track:
@@ -31,11 +42,26 @@ class Track:
     acked_state: PlaybackState | None = None
     rx: float = 0.0  # s, arrival of chunk `seq`
     echo: int = 0  # its `sent_at`
+    turns: list[Turn] = field(default_factory=list)  # the latest, for what reaches the ear later
 
     @property
     def buffered(self) -> float:
         """Seconds here but not rendered."""
         return (self.received - self.rendered) / TICKS_PER_SECOND
+
+    def turn(self, state: PlaybackState, at: float) -> None:
+        """Change the state."""
+        if (state == "playing") != (self.state == "playing"):
+            self.turns = [*self.turns[-7:], Turn(at, self.rendered, state == "playing")]
+        self.state = state
+
+    def rendered_at(self, moment: float) -> float:
+        """Ticks rendered at a moment of the near past."""
+        for turn in reversed(self.turns):
+            if turn.at <= moment:
+                moved = (moment - turn.at) * TICKS_PER_SECOND if turn.moving else 0.0
+                return min(self.rendered, turn.rendered + moved)
+        return 0.0
 
     def needs(self, prebuffer: float) -> bool:
         """Whether it must wait for more before it may start or go on."""
@@ -101,18 +127,16 @@ class Player:
         self._now = now
 
     def heard(self, n: int) -> float:
-        """Seconds of an utterance at the ear: rendered less the output latency."""
-        track = self.tracks[n]
-        if track.state == "ended":
-            return track.rendered / TICKS_PER_SECOND
-        return max(0.0, track.rendered / TICKS_PER_SECOND - self.latency)
+        """Seconds of an utterance at the ear: what was rendered one output latency ago."""
+        return self.tracks[n].rendered_at(self._now - self.latency) / TICKS_PER_SECOND
 
     def next_change(self) -> float | None:
         """When the state changes by itself, if nothing arrives; None if it does not."""
+        ends = [track.turns[-1].at + self.latency for track in self._fading()]
         track = self.current
-        if track is None or track.state != "playing":
-            return None
-        return self._now + track.buffered
+        if track and track.state == "playing":
+            ends.append(self._now + track.buffered)
+        return min(ends, default=None)
 
     def acks(self, now: float, *, everything: bool = False) -> list[dict[str, Any]]:
         """The acks that are due: of a new state at once, else every `interval` while unheard."""
@@ -121,13 +145,15 @@ class Player:
         return [self._ack(track, now) for track in due]
 
     def forget_ended(self) -> None:
-        """Drop tracks whose end has been acked."""
-        self.tracks = {n: each for n, each in self.tracks.items() if each.acked_state != "ended"}
+        """Drop all but the latest tracks whose end has been acked."""
+        ended = [n for n, track in self.tracks.items() if track.acked_state == "ended"]
+        for n in ended[:-KEPT]:
+            del self.tracks[n]
 
     def _play(self, track: Track, now: float) -> bool:
         """Play one track on, at most to `now`; True if there is time left to play."""
         if self.paused:
-            track.state = "waiting" if track.started_at is None else "paused"
+            track.turn("waiting" if track.started_at is None else "paused", self._now)
             self._now = now
             return False
         if track.state != "playing":
@@ -139,10 +165,10 @@ class Player:
             return False
         track.rendered = track.received
         if track.whole:
-            track.state = "ended"
+            track.turn("ended", self._now)
             return True
         if now > self._now:
-            track.state = "stalled"
+            track.turn("stalled", self._now)
             track.stalls += 1
         return now > self._now
 
@@ -155,18 +181,30 @@ class Player:
             return False
         if track.started_at is None:
             track.started_at = self._now
-        track.state = "playing"
+        track.turn("playing", self._now)
         return True
 
+    def _fading(self) -> list[Track]:
+        """Rendered to the end, but not all at the ear yet."""
+        return [
+            track
+            for track in self.tracks.values()
+            if track.state == "ended" and self.heard(track.n) * TICKS_PER_SECOND < track.received
+        ]
+
+    def _told(self, track: Track) -> PlaybackState:
+        """The state as the ear has it: it ends when the last sound was heard."""
+        return "playing" if track in self._fading() else track.state
+
     def _due(self, track: Track, now: float) -> bool:
-        if track.state != track.acked_state:
+        if self._told(track) != track.acked_state:
             return True
-        if track.state == "ended" or track.acked_at is None:
+        if track.acked_state == "ended" or track.acked_at is None:
             return False
         return now - track.acked_at >= self.interval - 1e-6
 
     def _ack(self, track: Track, now: float) -> dict[str, Any]:
-        track.acked_at, track.acked_state = now, track.state
+        track.acked_at, track.acked_state = now, self._told(track)
         heard = self.heard(track.n)
         latency = track.rendered / TICKS_PER_SECOND - heard
         return {
@@ -175,7 +213,7 @@ class Player:
             "played_ms": round(heard * 1000, 3),
             "t_ms": round(now * 1000, 3),
             "latency_ms": round(latency * 1000, 3),
-            "state": track.state,
+            "state": track.acked_state,
             "buffered_ms": round(track.buffered * 1000, 3),
             "stalls": track.stalls,
             "stalled_ms": round(track.stalled * 1000, 3),

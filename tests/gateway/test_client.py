@@ -1,0 +1,192 @@
+"""The Python client against a real gateway, over each kind of engine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from engine.client import EngineClient, LocalEngine, RemoteEngine
+from engine.config import EngineConfig, ModelConfig
+from engine.server import EngineServer
+from gateway.chunk import Chunk, Flag
+from gateway.client import VoiceClient, VoiceError
+from gateway.player import Player
+from tests.gateway.fakes import FakeEngine
+from tests.waiting import until
+
+SILENT = EngineConfig(model=ModelConfig(checkpoint="silent"))
+SENTENCE = "The meeting starts at nine in the large room."
+CODECS = ["opus", "pcm_s16le"]
+
+
+@pytest.fixture(params=["fake", "local", "remote"])
+async def engine(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[EngineClient]:
+    """An engine that makes tones: in this test, on a thread, behind a socket."""
+    if request.param == "fake":
+        yield FakeEngine()
+    elif request.param == "local":
+        yield LocalEngine(SILENT)
+    else:
+        address = f"unix:{tmp_path}/engine"
+        listening = asyncio.Event()
+        serving = asyncio.create_task(EngineServer(SILENT, address).serve(listening))
+        await listening.wait()
+        yield RemoteEngine(address)
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+
+
+@pytest.mark.parametrize("codec", CODECS)
+async def test_speaks_a_text_whole(serve, engine, codec):
+    served = await serve(engine)
+    async with VoiceClient(served.voice_url, codecs=[codec]) as voice:
+        utterance = await voice.speak("Hello there.")
+
+        pcm = await utterance.pcm()
+
+    assert utterance.final["reason"] == "complete"
+    assert utterance.final["text_to"] == 12
+    assert len(pcm) / 48 == utterance.final["audio_ms"] > 500
+
+
+@pytest.mark.parametrize("codec", CODECS)
+async def test_chunks_are_gapless_and_in_order(serve, engine, codec):
+    served = await serve(engine)
+    async with VoiceClient(served.voice_url, codecs=[codec], player=Player()) as voice:
+        chunks = [chunk async for chunk in await voice.speak("Hello there.")]
+
+    assert [chunk.seq for chunk in chunks] == list(range(len(chunks)))
+    assert all(before.end == after.start for before, after in pairwise(chunks))
+    assert [Flag.LAST in chunk.flags for chunk in chunks].count(True) == 1
+    assert Flag.LAST in chunks[-1].flags
+
+
+async def test_speaks_an_iterable_as_it_comes(serve, engine):
+    served = await serve(engine)
+
+    async def words() -> AsyncIterator[str]:
+        for word in ("Hel", "lo ", "there."):
+            yield word
+
+    async with VoiceClient(served.voice_url) as voice:
+        utterance = await voice.speak(words())
+        await utterance.pcm()
+
+    assert utterance.final["text_to"] == 12
+
+
+async def test_flush_is_answered_and_more_may_follow(serve, engine):
+    served = await serve(engine)
+    async with VoiceClient(served.voice_url) as voice:
+        utterance = await voice.speak()
+        await utterance.append("Hello there.")
+        await utterance.flush()
+        events = utterance.events()
+        async for item in events:
+            if isinstance(item, dict) and item["type"] == "flushed":
+                break
+        await utterance.append(" More.", last=True)
+
+        rest = [item async for item in events]
+
+    assert item["text_to"] == 12
+    assert any(isinstance(each, Chunk) for each in rest)
+    assert utterance.final["text_to"] == 18
+
+
+async def test_player_hears_everything_without_a_stall(serve, engine):
+    served = await serve(engine)
+    player = Player(prebuffer=0.2)
+    async with VoiceClient(served.voice_url, player=player) as voice:
+        utterance = await voice.speak("Hello there.")
+        await utterance.closed.wait()
+        track = player.tracks[utterance.n]
+        await until(lambda: track.acked_state == "ended")
+
+    assert utterance.final["reason"] == "complete"
+    assert track.stalls == 0
+    assert track.rendered == utterance.final["audio_ms"] * 48
+
+
+async def test_two_utterances_are_heard_one_after_the_other(serve, engine):
+    served = await serve(engine)
+    player = Player()
+    async with VoiceClient(served.voice_url, player=player) as voice:
+        first, second = [await voice.speak("Hi there.") for _ in range(2)]
+        await asyncio.gather(first.closed.wait(), second.closed.wait())
+        earlier, later = player.tracks[first.n], player.tracks[second.n]
+        await until(lambda: later.started_at is not None)
+
+    assert later.started_at - earlier.started_at >= first.final["audio_ms"] / 1000 - 1e-6
+
+
+async def test_cancel_tells_what_was_heard(serve, engine):
+    served = await serve(engine)
+    player = Player(latency=0)
+    async with VoiceClient(served.voice_url, player=player) as voice:
+        utterance = await voice.speak(SENTENCE)
+        await until(lambda: bool(player.tracks) and player.heard(1) > 0.3)
+
+        heard = await utterance.cancel()
+
+        again = await voice.speak("Yes.")
+        await again.pcm()
+    assert utterance.final["type"] in ("cancelled", "done")  # `done` if all was sent by then
+    assert heard["source"] == "client"
+    assert 300 <= heard["audio_ms"] < 2_000
+    assert SENTENCE.startswith(heard["text"])
+    assert again.final["reason"] == "complete"
+
+
+async def test_pause_is_told_to_the_engine(serve):
+    served = await serve(FakeEngine())
+    async with VoiceClient(served.voice_url, player=Player()) as voice:
+        utterance = await voice.speak()
+        await utterance.append("Hello")
+        await utterance.flush()
+        await until(lambda: bool(voice.player.tracks))
+
+        voice.pause()
+        await until(lambda: served.engine.last().playback[-1].state == "paused")
+        voice.resume()
+        await until(lambda: served.engine.last().playback[-1].state != "paused")
+
+
+async def test_error_of_an_utterance_is_raised_where_it_is_read(serve):
+    served = await serve()
+    async with VoiceClient(served.voice_url) as voice:
+        utterance = await voice.speak("Hi", voice="nobody")
+
+        with pytest.raises(VoiceError) as caught:
+            await utterance.pcm()
+
+    assert caught.value.code == "unsupported_voice"
+
+
+async def test_refused_hello_is_raised_by_the_connection(serve):
+    served = await serve()
+
+    with pytest.raises(VoiceError) as caught:
+        async with VoiceClient(served.voice_url, voice="nobody"):
+            pass
+
+    assert caught.value.code == "unsupported_voice"
+
+
+async def test_every_utterance_settles_when_the_server_goes(serve):
+    served = await serve(FakeEngine(silent=True), drain=0.05)
+    async with VoiceClient(served.voice_url) as voice:
+        utterance = await voice.speak("Hello")
+        await until(lambda: served.engine.live == 1)
+        await served.runner.shutdown()
+
+        with pytest.raises(VoiceError) as caught:
+            await utterance.pcm()
+
+    assert (caught.value.code, caught.value.fields["close"]) == ("disconnected", 1001)
