@@ -42,6 +42,12 @@ def speaking(
     return each
 
 
+def add_segment(checkpoint: Checkpoint, each: Utterance, text: str) -> None:
+    """Let `text` be spoken after the segments that are there."""
+    tokens = checkpoint.tokenizer.body(text)
+    each.feed.segments.append(Segment(0, len(text), tokens, closed=True, frames_limit=99))  # type: ignore[attr-defined]
+
+
 def work(each: Utterance, stage: Stage, frames: int = 1) -> Work:
     return Work(each, stage, frames, latest_start=0.0)
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from engine.api import Sampling
 from engine.model.checkpoint import Checkpoint, load
 from engine.stages.state import positions_for
-from engine.work import Stage
+from engine.work import Outcome, Stage
 from tests.engine.random_checkpoint import make
-from tests.engine.staging import CPU, TEXTS, Bench, alone, speaking
+from tests.engine.staging import CPU, TEXTS, Bench, add_segment, alone, speaking
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,35 @@ def test_a_slot_used_again_remembers_nothing(checkpoint: Checkpoint) -> None:
     again = bench.speak([speaking(checkpoint, TEXTS[0], seed=2)], 5)[0]
 
     assert torch.equal(again, alone(checkpoint, TEXTS[0], seed=2))
+
+
+def speak_two_segments(checkpoint: Checkpoint, text: str, **options: object) -> list[Tensor]:
+    """Speak `text` twice in one utterance, three frames each, the first ended by decree."""
+    bench, each = Bench(checkpoint), speaking(checkpoint, text, **options)
+    add_segment(checkpoint, each, text)
+    bench.speak([each], 3)
+    each.advance(Stage.TALKER, 1)
+    each.commit(Stage.TALKER, 1, Outcome(end_of_speech=True))
+    each.fix_layout()
+
+    bench.speak([each], 3)
+
+    return list(bench.state.codes[0, :6].clone().split(3))
+
+
+def test_the_next_segment_follows_in_the_same_timeline(checkpoint: Checkpoint) -> None:
+    greedy = Sampling(temperature=0.0, predictor_temperature=0.0)
+
+    first, second = speak_two_segments(checkpoint, TEXTS[0], sampling=greedy)
+
+    assert torch.equal(first, second)
+    assert torch.equal(first, alone(checkpoint, TEXTS[0], 3, sampling=greedy))
+
+
+def test_the_next_segment_draws_other_numbers(checkpoint: Checkpoint) -> None:
+    first, second = speak_two_segments(checkpoint, TEXTS[0])
+
+    assert not torch.equal(first, second)
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"voice": "dylan"}, {"language": "german"}])
