@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -96,3 +97,32 @@ def reach(text: str, start: int, budget: int) -> int:
         if spent > budget:
             return start + index
     return start + len(window)
+
+
+class Ruler:
+    """Where a growing text passes some weights; looks at each code point once."""
+
+    def __init__(self, start: int, budgets: Sequence[int]) -> None:
+        self._at = start
+        self._spent = 0
+        self._budgets = budgets  # ascending
+        self.places: list[int] = []  # as `reach` gives them, for the budgets passed so far
+
+    def measure(self, text: str) -> list[int]:
+        """Go on to the end of `text`; return `places`."""
+        piece = text[self._at :]
+        if len(self.places) == len(self._budgets):
+            return self.places
+        if self._spent + weight(piece) <= self._next():
+            self._spent += weight(piece)
+            self._at = len(text)
+            return self.places
+        for character in piece:
+            self._spent += 3 if WIDE.match(character) else 1
+            while len(self.places) < len(self._budgets) and self._spent > self._next():
+                self.places.append(self._at)
+            self._at += 1
+        return self.places
+
+    def _next(self) -> int:
+        return self._budgets[len(self.places)]

@@ -8,6 +8,7 @@ follower right behind it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -149,3 +150,8 @@ class Layout:
         elif self.starred and 0 <= self._aside < self._blanks:
             self.rest(Pause.ASIDE)
         self.starred = not self.starred and opening
+
+
+def joined(units: Sequence[Unit]) -> str:
+    """Return the text of `units` as one string."""
+    return "".join(unit.text for unit in units)

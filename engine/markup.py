@@ -1,24 +1,30 @@
-"""Text as written → text as said aloud: markdown, tags, entities, URLs, emoji and control
-characters out.
+"""Text as written → text as said aloud: markdown, tags, URLs, emoji and control characters out.
 
-Works on a stream: what it gives out never changes and does not depend on how the text was cut
-(the one rule: decide only on code points that are there; see `engine.spans`). Numbers and
-abbreviations are `engine.normalise`'s.
-
-Rules that could surprise: a bare URL is said as its host ("example.com", or "link" where that is
-no readable name); known SSML and plain HTML tags go, other angle brackets stay; code blocks keep
-their text; a line end, heading, list item or table row ends a sentence, unless the next line
-goes on in lower case.
+Works on a stream: what is given out never changes and does not depend on how the text was cut.
+Numbers and abbreviations are `engine.normalise`'s. Rules that could surprise: a bare URL is said
+as its host ("example.com", or "link" where that is no readable name); known SSML and HTML tags
+go, other angle brackets stay; code blocks keep their text; a line end, heading, list item or table
+row ends a sentence, unless the next line goes on in lower case.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from engine.blocks import BLOCK_RULES
 from engine.characters import compose, fate, is_mark, join_surrogates
-from engine.layout import Layout, Pause, Unit
-from engine.spans import Incomplete, Source, address, checkbox, entity, link, rule_cell, tag
+from engine.layout import Layout, Pause, Unit, joined
+from engine.spans import (
+    Incomplete,
+    Source,
+    address,
+    address_rest,
+    checkbox,
+    entity,
+    link,
+    tag,
+)
 
 MOST_MARKS = 16  # combining marks kept on one character
 
@@ -26,9 +32,6 @@ MOST_MARKS = 16  # combining marks kept on one character
 _LETTERS = re.compile(
     "[0-9A-Za-zÀ-ÖØ-öø-ɏЀ-ҁҊ-ԯ\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]+"
 )
-_FENCE = re.compile(r"[\w+#. \t-]{0,40}")
-_ADDRESS_REST = re.compile(r"[A-Za-z0-9/&=%#+@$-]+")
-_ADDRESS_MARKS = re.compile(r"[.,;:!?)\]}'\"*_|~]{0,8}")
 _ESCAPABLE = "\\`*_{}[]()#+-.!|<>~&\"'$"
 
 
@@ -75,9 +78,18 @@ class Cleaner:
         letters = _LETTERS.match(self._source.text, index)
         if letters:
             return self._read_letters(index, letters.end())
-        rule = _RULES.get(self._source.text[index])
-        end = rule(self, index) if rule else None
+        end = self._read_mark(index)
         return self._read_plain(index) if end is None else end
+
+    def _read_mark(self, index: int) -> int | None:
+        character = self._source.text[index]
+        block, inline = BLOCK_RULES.get(character), _RULES.get(character)
+        if block:
+            return block(self._source, self._layout, index)
+        return inline(self, index) if inline else None
+
+    def _say(self, text: str, index: int, bracket: bool = False) -> None:
+        self._layout.say(text, self._base + index, bracket)
 
     # ----------------------------------------------------------- plain text
 
@@ -91,13 +103,13 @@ class Cleaner:
             if word in ("http", "https", "www"):
                 found = address(self._source, index, word)
                 if found:
-                    self._layout.say(found[0], self._base + index)
+                    self._say(found[0], index)
                     self._in_address = True
                     return found[1]
         if ends_here or (end < len(text) and is_mark(text[end])):
             end -= 1  # the last one may still take a mark
         if end > index:
-            self._layout.say(text[index:end], self._base + index)
+            self._say(text[index:end], index)
             return end
         return self._read_plain(index)
 
@@ -114,12 +126,12 @@ class Cleaner:
             while end - base < MOST_MARKS and (mark := self._source.at(end)) and is_mark(mark):
                 end += 1
             marks = text[base:end] if character.isalpha() else ""
-            self._layout.say(compose(character + marks), self._base + index)
+            self._say(compose(character + marks), index)
         elif what == "newline":
             self._layout.end_line()
         elif what == "drop":
             if character in "\u200c\u200d" and self._layout.shapes():
-                self._layout.say(character, self._base + index)
+                self._say(character, index)
         elif what == "gap":
             self._layout.removed()
         else:
@@ -127,25 +139,13 @@ class Cleaner:
         return end
 
     def _read_address(self, index: int) -> int:
-        rest = _ADDRESS_REST.match(self._source.text, index)
-        if rest:
-            return rest.end()
-        end = self._source.scan(index, _ADDRESS_MARKS, 8)
-        if index < self._skip[0] < end:
-            return self._skip[0]
-        behind = self._source.at(end)
-        if (
-            end > index
-            and behind
-            and not behind.isspace()
-            and behind.isascii()
-            and behind not in "<>"
-        ):
-            return end
+        end = address_rest(self._source, index)
+        if end is not None:
+            inside_link = index < self._skip[0] < end
+            return self._skip[0] if inside_link else end
         self._in_address = False
-        if behind == ">" and end == index:
-            return index + 1  # the bracket of an autolink
-        return self._step(index)
+        closes = self._source.text[index] == ">"  # the bracket of an autolink
+        return index + 1 if closes else self._step(index)
 
     # ---------------------------------------------------------------- rules
     # Each returns the end of what it read, or None for a plain character.
@@ -157,7 +157,7 @@ class Cleaner:
         after = behind != "" and not behind.isspace()
         if end - index > 1:
             if self._layout.after_letter() and self._layout.last.isdigit() and behind.isdigit():
-                self._layout.say(self._source.text[index:end], self._base + index)
+                self._say(self._source.text[index:end], index)
             return end
         if not before and not after:
             if self._layout.line_start:
@@ -173,56 +173,8 @@ class Cleaner:
         end = self._source.run(index)
         if not (self._layout.after_letter() and self._source.at(end).isalnum()):
             return end
-        self._layout.say(self._source.text[index:end], self._base + index)
+        self._say(self._source.text[index:end], index)
         return end
-
-    def _backtick(self, index: int) -> int:
-        end = self._source.run(index)
-        if end - index >= 3 and self._layout.line_start:
-            info = self._source.scan(end, _FENCE, 40)
-            if self._source.at(info) in "\n":
-                self._layout.begin_block()
-                return info
-        return end
-
-    def _heading(self, index: int) -> int | None:
-        if not self._layout.line_start:
-            return None
-        end = self._source.run(index, 7)
-        behind = self._source.at(end)
-        if end - index > 6 or (behind and not behind.isspace()):
-            return None
-        self._layout.begin_block()
-        return end
-
-    def _dash(self, index: int) -> int | None:
-        """`- item`, `+ item`, `---` and `====`."""
-        end = self._source.run(index)
-        if end - index >= 3:
-            self._layout.rest(Pause.COMMA)
-            if self._layout.line_start:
-                self._layout.begin_block()
-            return end
-        if end - index == 1 and self._layout.line_start and self._source.text[index] != "=":
-            behind = self._source.at(end)
-            if behind == "" or behind.isspace():
-                self._layout.begin_block()
-                return end
-        return None
-
-    def _tilde(self, index: int) -> int | None:
-        end = self._source.run(index)
-        return end if end - index >= 2 else None
-
-    def _quote(self, index: int) -> int | None:
-        return index + 1 if self._layout.line_start else None
-
-    def _bar(self, index: int) -> int:
-        end = rule_cell(self._source, index + 1)
-        if self._layout.line_start:
-            self._layout.begin_block()
-        self._layout.rest(Pause.COMMA)
-        return end or index + 1
 
     def _link(self, index: int) -> int | None:
         begin = index + (self._source.text[index] == "!")
@@ -243,7 +195,7 @@ class Cleaner:
             self._layout.rest(Pause.STOP)
         elif kind in ("other", "literal"):
             text = self._source.text[index:end]
-            self._layout.say(text, self._base + index, bracket=kind == "literal")
+            self._say(text, index, bracket=kind == "literal")
         return end
 
     def _entity(self, index: int) -> int | None:
@@ -253,8 +205,7 @@ class Cleaner:
         for character in found[0]:
             what = fate(character)
             if what == "keep":
-                origin = self._base + index
-                self._layout.say(compose(character), origin, bracket=character == "<")
+                self._say(compose(character), index, bracket=character == "<")
             elif what != "drop":
                 self._layout.rest(Pause.SPACE)
         return found[1]
@@ -263,21 +214,13 @@ class Cleaner:
         behind = self._source.at(index + 1)
         if behind == "" or behind not in _ESCAPABLE:
             return None
-        self._layout.say(behind, self._base + index, bracket=behind == "<")
+        self._say(behind, index, bracket=behind == "<")
         return index + 2
 
 
 _RULES: dict[str, Callable[[Cleaner, int], int | None]] = {
     "*": Cleaner._emphasis,
     "_": Cleaner._underscore,
-    "`": Cleaner._backtick,
-    "#": Cleaner._heading,
-    "-": Cleaner._dash,
-    "+": Cleaner._dash,
-    "=": Cleaner._dash,
-    "~": Cleaner._tilde,
-    ">": Cleaner._quote,
-    "|": Cleaner._bar,
     "[": Cleaner._link,
     "!": Cleaner._link,
     "<": Cleaner._angle,
@@ -289,8 +232,3 @@ _RULES: dict[str, Callable[[Cleaner, int], int | None]] = {
 def clean(text: str) -> str:
     """Clean a whole text at once; sentence ends found in its layout are line ends."""
     return joined(Cleaner().push(text, True))
-
-
-def joined(units: Sequence[Unit]) -> str:
-    """Return the text of `units` as one string."""
-    return "".join(unit.text for unit in units)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from engine.characters import NO_BREAK
 from engine.layout import Unit
-from engine.readings import is_month, read, read_parts
-from engine.spoken import digits, join, ordinal
+from engine.readings import read, read_parts
+from engine.spoken import MONTHS, digits, join, ordinal
 
 LONGEST = 64  # code points: a longer word is read in parts
 
@@ -36,7 +36,9 @@ _EDGES = re.compile(
 )
 _NUMERIC = re.compile(r"[0-9½¼¾⅓⅔⅛]")
 _SYMBOLIC = re.compile(r"[&=@÷×±+]|^[%*]$|^\w[\w-]*\.\w")
+_DAY = re.compile(r"[1-9]|[12][0-9]|3[01]")
 _PHONE_GROUP = re.compile(r"[0-9]{2,4}(?:[-.][0-9]{2,4})*")
+_PHONE_START = re.compile(r"\+[0-9]{1,3}|[0-9]{3}")
 _PHONE_NEXT = re.compile(r"[0-9]{3,4}(?:[-.][0-9]{3,4})*")
 
 # Always followed by what they belong to: the full stop goes.
@@ -199,38 +201,30 @@ def _number(core: str, tail: str, context: _Context) -> tuple[str, str, bool]:
         both = read(f"{core} {follower}")
         if both:
             return both, behind, True
-    if (
-        core.isdigit()
-        and len(core) <= 2
-        and 1 <= int(core) <= 31
-        and (is_month(context.previous) or (not tail and is_month(follower)))
-    ):
+    dated = context.previous in MONTHS or (not tail and follower in MONTHS)
+    if dated and _DAY.fullmatch(core):
         return ordinal(int(core)), tail, False
     return read(core) or read_parts(core), tail, False
 
 
 def _begins_phone(core: str, follower: str) -> bool:
     if not _PHONE_NEXT.fullmatch(follower):
-        return False
-    return re.fullmatch(r"\+[0-9]{1,3}|[0-9]{3}", core) is not None
+        return core[0] == "+" and follower.isdecimal()
+    return _PHONE_START.fullmatch(core) is not None
 
 
 def _abbreviation(core: str, tail: str, context: _Context) -> tuple[str, str]:
-    """Write out an abbreviation where it is one: most need their full stop, titles only a name
-    behind.
-    """
+    """Write out an abbreviation where it is one: most need their full stop, titles a name."""
     lower = core.lower()
     stopped = tail.startswith(".")
     follower = _edges(context.follower)[1]
     capital = follower[:1].isupper()
-    if lower in _TITLES and (stopped or lower in ("mr", "mrs", "ms", "dr")) and core[0].isupper():
-        return (_TITLES[lower], tail[1:] if stopped else tail) if capital else (core, tail)
+    if lower in _TITLES and core[0].isupper() and (stopped or lower in ("mr", "mrs", "ms", "dr")):
+        plain = lower in ("mr", "mrs") or capital  # "Gen. of the": who knows
+        return (_TITLES[lower], tail[1:] if stopped else tail) if plain else (core, tail)
     if lower in _BEFORE_NUMBER:
-        return (
-            (_BEFORE_NUMBER[lower], tail[1:])
-            if stopped and follower[:1].isdigit()
-            else (core, tail)
-        )
+        numbered = stopped and follower[:1].isdigit()
+        return (_BEFORE_NUMBER[lower], tail[1:]) if numbered else (core, tail)
     if lower in _MONTHS:
         dated = follower[:1].isdigit() and core[0].isupper()
         return (_MONTHS[lower], tail[1:] if stopped else tail) if dated else (core, tail)

@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from engine.spoken import (
     CURRENCY_SIGNS,
-    MONTHS,
     cardinal,
     clock,
     date,
@@ -28,36 +27,17 @@ from engine.spoken import (
     quantity,
     year,
 )
-from engine.units import CODES, SCALES, UNITS
+from engine.units import CODES, SCALES, SIGNS, SYMBOLS, UNITS, VULGAR
 
 Reading: TypeAlias = "Callable[[re.Match[str]], str | None]"
 
 # A number: 1,299.99; 3.14; 22,1 (decimal comma); .5
 _N = r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|[0-9]+,[0-9]{1,2}|\.[0-9]+)"
 _DASH = "[-–—]"
+_CLOCK = r"([0-9]{1,2})(?::([0-9]{2}))?"
 
 _U = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True))
 _SCALE = "|".join(sorted((scale for scale in SCALES if scale), key=len, reverse=True))
-_VULGAR = {"½": (1, 2), "¼": (1, 4), "¾": (3, 4), "⅓": (1, 3), "⅔": (2, 3), "⅛": (1, 8)}
-_SIGNS = {
-    "<": "less than",
-    ">": "more than",
-    "≤": "at most",
-    "≥": "at least",
-    "~": "about",
-    "≈": "about",
-}
-_SYMBOLS = {
-    "&": "and",
-    "+": "plus",
-    "=": "equals",
-    "@": "at",
-    "%": "percent",
-    "×": "times",
-    "÷": "divided by",
-    "*": "times",
-    "±": "plus or minus",
-}
 
 
 def _amount(text: str) -> str:
@@ -91,15 +71,20 @@ def _unit(match: re.Match[str]) -> str | None:
 
 
 def _time(match: re.Match[str]) -> str | None:
-    hour, minute, half = match.groups()
-    return clock(int(hour), int(minute or 0), f"{half.lower()} m" if half else "")
+    return _hours(*match.groups())
 
 
 def _times(match: re.Match[str]) -> str | None:
-    first, minute, second, later, half = match.groups()
-    begin = clock(int(first), int(minute), "")
-    end = clock(int(second), int(later), f"{half.lower()} m" if half else "")
+    first, minute, early, second, later, half = match.groups()
+    if not (half or (minute and later)):
+        return None
+    begin = _hours(first, minute, early) if minute or early else cardinal(first)
+    end = _hours(second, later, half)
     return join(begin, "to", end) if begin and end else None
+
+
+def _hours(hour: str, minute: str | None, half: str | None) -> str | None:
+    return clock(int(hour), int(minute or 0), f"{half.lower()} m" if half else "")
 
 
 def _seconds(match: re.Match[str]) -> str:
@@ -118,6 +103,8 @@ def _slashed(match: re.Match[str]) -> str:
     top, bottom = match.groups()
     if (top, bottom) == ("24", "7"):
         return join(cardinal(top), cardinal(bottom))
+    if top == bottom:
+        return join(cardinal(top), "out of", cardinal(bottom))
     return fraction(int(top[:6]), int(bottom[:6]))
 
 
@@ -128,7 +115,7 @@ def _mixed(match: re.Match[str]) -> str | None:
 
 
 def _vulgar(match: re.Match[str]) -> str:
-    part = fraction(*_VULGAR[match[2]])
+    part = fraction(*VULGAR[match[2]])
     return join(cardinal(match[1]), "and", part) if match[1] else part
 
 
@@ -178,7 +165,7 @@ _READINGS: list[tuple[re.Pattern[str], Reading]] = [
         (r"([0-9]{1,2}):([0-9]{2})(?: ?([aApP])\.?[mM])?", _time),
         (r"([0-9]{1,2})() ?([aApP])\.?[mM]", _time),
         (
-            rf"([0-9]{{1,2}}):([0-9]{{2}}){_DASH}([0-9]{{1,2}}):([0-9]{{2}})(?: ?([aApP])\.?[mM])?",
+            rf"{_CLOCK}(?:([aApP])[mM])?{_DASH}{_CLOCK}(?: ?([aApP])\.?[mM])?",
             _times,
         ),
         (r"([0-9]{1,2}):([0-9]{2}):([0-9]{2})", _seconds),
@@ -202,7 +189,7 @@ _READINGS: list[tuple[re.Pattern[str], Reading]] = [
         (r"([0-9]{1,15})(?:st|nd|rd|th)", lambda m: ordinal(int(m[1]))),
         (r"([0-9]{1,12}) ([0-9]{1,3})/([0-9]{1,3})", _mixed),
         (r"([0-9]+)/([0-9]+)", _slashed),
-        (rf"([0-9]*)([{''.join(_VULGAR)}])", _vulgar),
+        (rf"([0-9]*)([{''.join(VULGAR)}])", _vulgar),
         (r"\+[0-9][0-9().-]{5,}|(?:1[-.])?[0-9]{3}[-.][0-9]{3}[-.][0-9]{4}", _phone),
         (r"([0-9]{3})-([0-9]{4})", _short_phone),
         (r"[0-9]+(?:-[0-9]+){2,}", _phone),
@@ -220,15 +207,17 @@ _READINGS: list[tuple[re.Pattern[str], Reading]] = [
         (r"(?:[\w-]+\.)+(?:com|org|net|io|ai|dev|edu|gov|app|info|co|uk|de|fr|eu|us|ca)", _dotted),
     ]
 ]
-_PART = re.compile(r"(?P<number>[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)|(?P<symbol>[&+=@%×÷±])")
+_PART = re.compile(
+    r"[0-9]+(?:st|nd|rd|th)|[0-9]+(?:\.[0-9]+){2,}|[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?|[&+=@%×÷±^]"
+)
 _SPLIT = re.compile(r"(?<=[0-9])[-_](?=\w)|(?<=\w)[-_](?=[0-9])")
 
 
 def read(text: str) -> str | None:
     """Read a word, or two joined by a blank, that one pattern covers; None if none does."""
-    if text[0] in _SIGNS and len(text) > 1:
+    if text[0] in SIGNS and len(text) > 1:
         rest = read(text[1:])
-        return join(_SIGNS[text[0]], rest) if rest else None
+        return join(SIGNS[text[0]], rest) if rest else None
     for pattern, reading in _READINGS:
         match = pattern.fullmatch(text)
         said = reading(match) if match else None
@@ -239,20 +228,14 @@ def read(text: str) -> str | None:
 
 def read_parts(text: str) -> str:
     """Read numbers and symbols inside a word that no pattern covers: `"H200"` → H two hundred."""
-    if text in _SYMBOLS:
-        return _SYMBOLS[text]
-    parted = _PART.sub(
-        lambda match: f" {_SYMBOLS[match[0]] if match['symbol'] else decimal(match[0])} ",
-        _SPLIT.sub(" ", text),
-    )
-    return " ".join(parted.split(" ")).strip() if " " not in parted else _squeeze(parted)
-
-
-def _squeeze(text: str) -> str:
-    tight = re.sub(r" +(?=[^\w\s&(\[\"'-])", "", text)
+    if text in SYMBOLS:
+        return SYMBOLS[text]
+    parted = _PART.sub(_part, _SPLIT.sub(" ", text))
+    tight = re.sub(r" +(?=[^\w\s&(\[\"'-])", "", parted)
     return re.sub(r" +", " ", tight).strip()
 
 
-def is_month(word: str) -> bool:
-    """Whether the word is an English month's full name."""
-    return word in MONTHS
+def _part(match: re.Match[str]) -> str:
+    found = match[0]
+    said = SYMBOLS.get(found) or read(found) or found
+    return f" {said} "

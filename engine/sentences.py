@@ -20,15 +20,11 @@ _TITLES = words(
     "mr mrs ms dr prof st rev hon gen col sgt capt lt sen rep gov mt messrs fig figs eq vol pp ed "
     "eds vs cf e.g i.e viz ca approx esp incl tel ext hr fr bzw z.b d.h u.a nr sr.a"
 )
-# An end only before a word that usually begins a sentence.
+_NAMES = words("u.s u.k u.n e.u d.c u.s.a")  # more often "the U.S. Army" than an end
+# An end only before a capital.
 _MAYBE = words(
-    "etc inc ltd co corp jr sr bros dept est a.m p.m u.s u.k u.n u.s.a e.u d.c ph.d b.c a.d m.d "
-    "b.a m.a ave blvd rd jan feb mar apr jun jul aug sep sept oct nov dec"
-)
-_STARTERS = words(
-    "the a an it he she we i you they this that these those there here but and so or if in on at "
-    "as when what why how who where then now my your our his her its their do does did is are was "
-    "were no yes please however after before while for to from with let can could would not"
+    "etc inc ltd co corp jr sr bros dept est a.m p.m ph.d b.c a.d m.d b.a m.a ave blvd rd jan feb "
+    "mar apr jun jul aug sep sept oct nov dec"
 )
 _NUMBERED = words("no nos art sec ch p")  # never an end before a digit
 
@@ -37,7 +33,6 @@ _END = re.compile(
     rf"[.!?…]+[{_CLOSING}]*(?=[ \n])|[。！？｡]+[{_CLOSING}]*(?![。！？｡{_CLOSING}]|$)|(?=\n)"  # noqa: RUF001
 )
 _WORD_BEFORE = re.compile(r"[^\s(\[\"'“‘«—/]*$")
-_WORD_AFTER = re.compile(r"[\s\"'“‘«(\[¿¡]*([^\W\d_]+|\d)?")
 _CLAUSE = re.compile(
     rf"[,;:–—][{_CLOSING}]*(?=[ \n])|(?<= )[–—](?= )|[，、；：](?![{_CLOSING}]|$)"  # noqa: RUF001
 )
@@ -62,11 +57,10 @@ def _goes_on(text: str, stop: int, behind: int) -> bool:
     marks = text[stop:behind]
     if not marks or text[behind] == "\n" or marks[0] in "。！？｡":  # noqa: RUF001
         return False
-    after = _WORD_AFTER.match(text, behind)
-    follower = (after and after.group(1)) or ""
+    follower = text[behind + 1 : behind + 2]  # no further: the word behind may still be growing
     if marks[0] in "!?":
-        return len(marks) > 1 and marks[-1] in CLOSERS and follower[:1].islower()
-    if follower[:1].islower():
+        return len(marks) > 1 and marks[-1] in CLOSERS and follower.islower()
+    if follower.islower():
         return True
     word = _word_before(text, stop)
     if marks.startswith("..") or not word:
@@ -80,8 +74,8 @@ def _goes_on(text: str, stop: int, behind: int) -> bool:
     if lower in _TITLES:
         return True
     if lower in _NUMBERED:
-        return follower[:1].isdigit()
-    return lower in _MAYBE and follower.lower() not in _STARTERS
+        return follower.isdigit()
+    return lower in _NAMES or (lower in _MAYBE and follower.isalnum() and not follower.isupper())
 
 
 def _word_before(text: str, stop: int) -> str:
@@ -137,3 +131,32 @@ def _divisible(text: str, cut: int) -> bool:
         return False
     number = DIGIT.match(text[cut]) and (DIGIT.match(text[cut - 1]) or text[cut - 1] in ".,:")
     return not number and not (text[cut] in ".,:" and DIGIT.match(text[cut - 1]))
+
+
+def packed_cut(text: str, start: int, begin: int, full: int) -> int:
+    """Return the last good end in `(begin, full]`: of a sentence, else a clause, else a word."""
+    for ends in (sentence_ends, clause_ends):
+        found = [place for place in ends(text, begin, full + 1) if begin < place <= full]
+        if found:
+            return found[-1]
+    return word_cut(text, start, begin, full)
+
+
+def first_cut(text: str, begin: int, *, half: int, late: int, full: int) -> int | None:
+    """Return the first sentence end from `half` or clause end from `late` on, up to `full`."""
+    sentences = (place for place in sentence_ends(text, begin, full + 1) if place >= half)
+    clauses = (place for place in clause_ends(text, begin, full + 1) if place >= late)
+    found = [next(sentences, full + 1), next(clauses, full + 1)]
+    return min(found) if min(found) <= full else None
+
+
+def word_cut(text: str, start: int, begin: int, full: int) -> int:
+    """Return the last end of a word up to `full`, else the last safe place for tokens.
+
+    Tokens up to `begin` are given away, so the segment from `start` may end there, but not before.
+    """
+    word = last_word_end(text, max(start, begin - 1), full)
+    forced, place = settled(text, begin, full + 1)
+    if word is None and not forced:
+        return place if place > start else full
+    return max(word or 0, *forced[-1:], 0)

@@ -21,12 +21,15 @@ _LINK_TEXT = re.compile(r"[^\[\]\n]{0,160}")
 _LINK_TARGET = re.compile(r"[^()\s]{0,256}")
 _LINK_PART = re.compile(r"[^()\s]{0,64}")
 _LINK_TITLE = re.compile(r"[^\"\n]{0,80}")
+FENCE_INFO = re.compile(r"[\w+#. \t-]{0,40}")
 _RULE_CELL = re.compile(r"[ \t:-]{0,64}")
 _TAG_NAME = re.compile(r"[A-Za-z][\w:.-]{0,31}", re.ASCII)
 _TAG_REST = re.compile(r"[^<>]{0,256}")
 _CONTROL = re.compile(r"[\w /.-]{0,64}")
 _ENTITY = re.compile(r"[#A-Za-z0-9]{0,12}")
 _HOST = re.compile(r"[\w.@-]{0,128}")
+_ADDRESS_REST = re.compile(r"[A-Za-z0-9/&=%#+@$-]+")
+_ADDRESS_MARKS = re.compile(r"[.,;:!?)\]}'\"*_|~]{0,8}")
 _BLANKS = re.compile(r"[ \t]{0,8}")
 
 # Added tokens of Qwen tokenizers that do not look like `<|name|>`.
@@ -193,3 +196,17 @@ def address(source: Source, index: int, letters: str) -> tuple[str, int] | None:
         return None
     readable = len(host) <= 40 and not host.replace(".", "").isdigit()
     return (host if readable else "link"), end
+
+
+def address_rest(source: Source, index: int) -> int | None:
+    """Return the end of the next stretch of a URL whose host was read; None if it ends here.
+
+    Marks at its end ("(see http://x.y/z).") are not part of it.
+    """
+    rest = _ADDRESS_REST.match(source.text, index)
+    if rest:
+        return rest.end()
+    end = source.scan(index, _ADDRESS_MARKS, 8)
+    behind = source.at(end)
+    goes_on = behind.isascii() and not behind.isspace() and behind not in "<>"  # "" is in it
+    return end if end > index and goes_on else None

@@ -11,21 +11,20 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from engine.api import FRAME_SECONDS
-from engine.characters import DIGIT, NO_BREAK, is_speakable, reach, weight
-from engine.layout import Unit
+from engine.characters import DIGIT, NO_BREAK, Ruler, is_speakable, reach, weight
+from engine.layout import joined
 from engine.markup import Cleaner
 from engine.normalise import Normaliser
-from engine.sentences import clause_ends, last_word_end, sentence_ends, settled
+from engine.sentences import first_cut, packed_cut, settled, word_cut
 from engine.utterance import FRAMES_PER_CHARACTER, Segment
 
 RUNAWAY_SECONDS = 2.0  # s of speech allowed to any segment
-RUNAWAY_PER_CHARACTER = (
-    0.25  # s more for each Latin letter; three times for Han, kana, Hangul, digits
-)
+RUNAWAY_PER_CHARACTER = 0.25  # s more for each; three times for Han, kana, Hangul and digits
+SLICE = 512  # code points read at once: the first segment of a long text need not wait for the rest
 CLAUSE_SHARE = 0.75  # of the limit, after which a streaming segment also ends at a clause mark
 _SEPARATORS = " \n" + NO_BREAK
 _AS_BLANKS = str.maketrans("\n" + NO_BREAK, "  ")
@@ -47,9 +46,10 @@ def runaway_frames(text: str) -> int:
 class TextFeed:
     """One utterance's text: append to it, take segments from it.
 
-    Args: encode: the tokenizer's body encoder; its result for a text must be that of its
-    pre-tokens in a row. limit_seconds: most speech in one prompt, at the first estimate of the
-    speaking rate. normalise: write numbers and abbreviations out as English words.
+    Args:
+        encode: the tokenizer's body encoder; a text's ids must be those of its pre-tokens in a row.
+        limit_seconds: most speech in one prompt, at the first estimate of the speaking rate.
+        normalise: write numbers and abbreviations out as English words.
     """
 
     def __init__(
@@ -57,16 +57,17 @@ class TextFeed:
     ) -> None:
         self._encode = encode
         self._limit = max(8, int(limit_seconds / (FRAMES_PER_CHARACTER * FRAME_SECONDS)))
+        self._budgets = self._limit // 2, int(self._limit * CLAUSE_SHARE), self._limit
+        self._ruler = Ruler(0, self._budgets)  # over `_text`, of the open segment
         self._cleaner = Cleaner()
         self._normaliser = Normaliser() if normalise else None
-        self._arrived: list[str] = []  # spoken text not yet joined to `_text`
         self._text = ""  # spoken text from `_gone` on
         self._gone = 0  # position of `_text[0]` in the spoken text of the whole utterance
         self._length = 0  # spoken text in all
         self._positions: list[int] = []  # where each unit begins in the spoken text …
         self._origins: list[tuple[int, bool]] = []  # … in the original, and whether rewritten
         self._breaks: deque[_Break] = deque()
-        self._appended = 0  # code points of the original text
+        self._inbox: deque[str | None] = deque()  # text not yet read; None is a break
         self._finished = False
         self._segment: Segment | None = None  # the open one
         self._start = 0  # in `_text`: where the open segment, or the next, begins
@@ -74,34 +75,34 @@ class TextFeed:
 
     def append(self, text: str) -> None:
         """Add text behind what came before; ignored once finished."""
-        if self._finished or not text:
+        if self._finished:
             return
-        self._appended += len(text)
-        self._read(text, last=False)
+        if self._inbox and (waiting := self._inbox[-1]):
+            self._inbox.pop()
+            text = waiting + text  # many small appends are read at once
+        self._inbox.extend(text[at : at + SLICE] for at in range(0, len(text), SLICE))
         self._grow()
 
     def flush(self) -> None:
         """End the segment here: speak all there is."""
-        if self._finished:
-            return
-        self._read("", last=True)
-        self._break()
+        if not self._finished:
+            self._inbox.append(None)
+            self._grow()
 
     def finish(self) -> None:
         """No more text follows."""
-        if self._finished:
-            return
-        self._read("", last=True)
+        self.flush()
         self._finished = True
-        self._break()
 
     @property
     def exhausted(self) -> bool:
         """Whether the text is finished and no segment remains to begin or to grow."""
         if not self._finished or self._segment:
             return False
-        self._join()
-        return not is_speakable(self._text[self._start :])
+        while not is_speakable(self._text[self._start :]):
+            if not self._advance():
+                return True
+        return False
 
     def next_segment(self) -> Segment | None:
         """Begin the next segment; None while one is open or nothing speakable is settled.
@@ -110,38 +111,36 @@ class TextFeed:
         """
         if self._segment:
             return None
-        self._join()
-        while self._start < len(self._text) or self._breaks:
+        while True:
             self._skip_separators()
-            if self._begin():
-                return self._take()
-            if not self._pass_silence():
+            cut = self._known_cut()
+            if cut is None and self._advance():
+                continue
+            if self._can_begin(cut):
+                return self._take(cut)
+            if cut is None:
                 return None
-        return None
+            self._pass(cut)
 
     # ----------------------------------------------------------- text coming in
 
-    def _read(self, text: str, last: bool) -> None:
-        units = self._cleaner.push(text, last)
+    def _advance(self) -> bool:
+        """Read a slice of the text, or a break; False if all was read."""
+        if not self._inbox:
+            return False
+        text = self._inbox.popleft()
+        last = text is None
+        units = self._cleaner.push(text or "", last)
         if self._normaliser:
             units = self._normaliser.push(units, last)
         for unit in units:
-            self._store(unit)
-
-    def _store(self, unit: Unit) -> None:
-        self._positions.append(self._length)
-        self._origins.append((unit.origin, unit.rewritten))
-        self._arrived.append(unit.text)
-        self._length += len(unit.text)
-
-    def _break(self) -> None:
-        self._breaks.append(_Break(self._length, self._appended))
-        self._grow()
-
-    def _join(self) -> None:
-        if self._arrived:
-            self._text += "".join(self._arrived)
-            self._arrived.clear()
+            self._positions.append(self._length)
+            self._origins.append((unit.origin, unit.rewritten))
+            self._length += len(unit.text)
+        self._text += joined(units)
+        if last:
+            self._breaks.append(_Break(self._length, self._cleaner.read))
+        return True
 
     # ------------------------------------------------------------ segments
 
@@ -152,41 +151,31 @@ class TextFeed:
         self._committed = self._start
 
     def _end(self) -> int:
-        """Where the text that may be in one segment ends, in `_text`: the next break or what has
-        arrived.
-        """
+        """Where text of one segment must end, in `_text`: the next break or what has come."""
         return self._breaks[0].position - self._gone if self._breaks else len(self._text)
 
-    def _begin(self) -> bool:
-        """Whether a segment can begin: something speakable is settled."""
-        cut = self._known_cut()
+    def _can_begin(self, cut: int | None) -> bool:
+        """Whether something speakable is settled before `cut`."""
         if cut is None:
             cut = settled(self._text, self._start, self._end())[1]
         return is_speakable(self._text[self._start : cut])
 
-    def _pass_silence(self) -> bool:
-        """Step over a segment with nothing to say; False if more text may still change that."""
-        cut = self._known_cut()
-        if cut is None:
-            return False
-        self._start = self._committed = cut
+    def _pass(self, cut: int) -> None:
+        """Step over a segment with nothing to say."""
         if self._breaks and cut == self._end():
             self._breaks.popleft()
-        return True
+        self._start = cut
 
-    def _take(self) -> Segment:
-        self._text = self._text[self._start :]
-        self._gone += self._start
-        self._start = self._committed = 0
-        origin = self._origin(self._gone)
+    def _take(self, cut: int | None) -> Segment:
+        origin = self._origin(self._gone + self._start)
         self._segment = segment = Segment(text_from=origin, text_to=origin)
-        self._give(segment, self._known_cut())
+        self._ruler = Ruler(self._start, self._budgets)
+        self._give(segment, cut)
         return segment
 
     def _grow(self) -> None:
         """Give the open segment what has come, and close it where it ends."""
-        if self._segment:
-            self._join()
+        while self._segment and self._advance():
             self._give(self._segment, self._known_cut() if self._breaks else self._streaming_cut())
 
     def _give(self, segment: Segment, cut: int | None) -> None:
@@ -197,7 +186,7 @@ class TextFeed:
                 piece = self._text[self._committed : end].translate(_AS_BLANKS)
                 segment.tokens += self._encode(piece)
                 segment.text_to = self._origin(self._gone + end)
-                segment.frames_limit = runaway_frames(self._text[:end])
+                segment.frames_limit = runaway_frames(self._text[self._start : end])
                 self._committed = end
         if cut is not None:
             self._close(segment, cut)
@@ -208,10 +197,13 @@ class TextFeed:
         self._start = cut
         self._skip_separators()
         if self._breaks and not is_speakable(self._text[self._start : self._end()]):
-            self._start = self._committed = self._end()
+            self._start = self._end()
             segment.text_to = self._breaks.popleft().origin
         else:
             segment.text_to = self._origin(self._gone + self._start)
+        self._text = self._text[self._start :]
+        self._gone += self._start
+        self._start = self._committed = 0
 
     def _origin(self, position: int) -> int:
         """Where in the original text a position of the spoken text came from."""
@@ -221,47 +213,21 @@ class TextFeed:
         origin, rewritten = self._origins[index]
         return origin if rewritten else origin + position - self._positions[index]
 
-    # --------------------------------------------------------------- where to end
-
     def _known_cut(self) -> int | None:
-        """Pack whole sentences up to the limit; None if what has come does not reach it."""
+        """Where the segment from `_start` ends, with all its text here; None if it is not."""
         end, full = self._end(), reach(self._text, self._start, self._limit)
         if full >= end:
             return end if self._breaks else None
-        begin = self._committed
-        for ends in (sentence_ends, clause_ends):
-            place = _last(ends(self._text, begin, full + 1), full)
-            if place is not None and place > begin:
-                return place
-        return self._word_cut(full)
+        return packed_cut(self._text, self._start, self._committed, full)
 
     def _streaming_cut(self) -> int | None:
-        """End at the first good place behind half the limit, as the text comes."""
-        text, start = self._text, self._start
-        full = reach(text, start, self._limit)
-        half = reach(text, start, self._limit // 2)
-        late = reach(text, start, int(self._limit * CLAUSE_SHARE))
-        begin = max(self._committed, half - 1)
-        sentence = _first(sentence_ends(text, begin, full + 1), half)
-        clause = _first(clause_ends(text, begin, full + 1), late)
-        found = min(place for place in (sentence, clause, full + 1) if place is not None)
-        if found <= full:
-            return found
-        return self._word_cut(full) if full < len(text) else None
-
-    def _word_cut(self, full: int) -> int:
-        """The last place before the limit between words, else between any two characters."""
-        begin = self._committed
-        word = last_word_end(self._text, begin, full)
-        if word is not None:
-            return word
-        place = settled(self._text, begin, full + 1)[1]
-        return place if begin < place or begin > self._start else full
-
-
-def _first(places: Iterator[int], least: int) -> int | None:
-    return next((place for place in places if place >= least), None)
-
-
-def _last(places: Iterator[int], most: int) -> int | None:
-    return max((place for place in places if place <= most), default=None)
+        """Where the open segment ends while its text is still coming; None if not yet."""
+        half, late, full = [*self._ruler.measure(self._text), None, None, None][:3]
+        if half is None:
+            return None
+        begin, end = max(self._committed, half - 1), len(self._text) if full is None else full
+        late = end + 1 if late is None else late
+        place = first_cut(self._text, begin, half=half, late=late, full=end)
+        if place is None and full is not None:
+            return word_cut(self._text, self._start, self._committed, full)
+        return place

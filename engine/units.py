@@ -1,4 +1,4 @@
-"""Names of units, scales and currencies as they are said in English: singular and plural."""
+"""Names of units, scales, currencies and signs as they are said in English."""
 
 from __future__ import annotations
 
@@ -70,3 +70,24 @@ SCALES: dict[str | None, str] = {
     None: "",
 }
 CODES = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
+VULGAR = {"½": (1, 2), "¼": (1, 4), "¾": (3, 4), "⅓": (1, 3), "⅔": (2, 3), "⅛": (1, 8)}
+SIGNS = {
+    "<": "less than",
+    ">": "more than",
+    "≤": "at most",
+    "≥": "at least",
+    "~": "about",
+    "≈": "about",
+}
+SYMBOLS = {
+    "&": "and",
+    "+": "plus",
+    "=": "equals",
+    "@": "at",
+    "%": "percent",
+    "×": "times",
+    "÷": "divided by",
+    "*": "times",
+    "±": "plus or minus",
+    "^": "to the",
+}

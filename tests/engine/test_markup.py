@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.markup import Cleaner, clean, joined
+from engine.layout import joined
+from engine.markup import Cleaner, clean
 
 FRAGMENTS = [
     *[

@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.characters import NO_BREAK
-from engine.markup import Cleaner, joined
+from engine.layout import joined
+from engine.markup import Cleaner
 from engine.normalise import Normaliser
 
 
@@ -170,3 +171,8 @@ def test_cuts_do_not_matter(text):
 @given(texts)
 def test_no_digit_is_left(text):
     assert not any("0" <= character <= "9" for character in said(text))
+
+
+@given(st.text(st.characters() | st.sampled_from("0123456789²³٣½.,:/-$€%+# "), max_size=40))
+def test_any_text_is_accepted(text):
+    assert said(*text) == said(text)

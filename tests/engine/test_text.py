@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engine
-from engine.characters import weight
+from engine.characters import Ruler, reach, weight
 from engine.text import TextFeed, runaway_frames
 from engine.utterance import Segment
 
@@ -86,7 +86,27 @@ def cut(text, places):
 
 
 FRAGMENTS = [
-    *["Hello", "world", "it's", "Mr.", "a", "I", "3", "14", "$", ".", ",", "!", "?", ";", ":", "-"],
+    *[
+        "Hello",
+        "world",
+        "it's",
+        "Mr.",
+        "U.S.",
+        "etc. ",
+        "The",
+        "a",
+        "I",
+        "3",
+        "14",
+        "$",
+        ".",
+        ",",
+        "!",
+        "?",
+        ";",
+        ":",
+        "-",
+    ],
     *[
         " ",
         " ",
@@ -349,6 +369,16 @@ def test_wide_characters_and_digits_may_take_three_times_as_long():
     assert runaway_frames("你好") == runaway_frames("12") == runaway_frames("Hellos") == 44
 
 
+def test_the_first_segment_of_a_long_text_is_had_before_the_rest_is_read():
+    reader = Reader(limit=12)
+    reader.feed.append("This one has forty characters in it, yes. " * 200)
+
+    first = reader.feed.next_segment()
+
+    assert first.closed and reader.vocabulary.text(first.tokens).count("yes.") == 4
+    assert len(reader.feed._text) < 1000
+
+
 def test_a_link_begun_waits_for_its_end():
     reader = Reader()
 
@@ -383,6 +413,46 @@ def test_cuts_do_not_matter_when_nothing_was_begun(text, places, normalise, limi
 
     assert again.texts == reader.texts
     assert [each.text_to for each in again.segments] == [each.text_to for each in reader.segments]
+
+
+@given(texts, places)
+def test_a_ruler_gives_what_the_whole_text_would(text, places):
+    budgets = (5, 8, 8, 20)
+    ruler, grown = Ruler(0, budgets), ""
+
+    for part in cut(text, places):
+        grown += part
+        ruler.measure(grown)
+
+    assert ruler.places == [reach(text, 0, each) for each in budgets if weight(text) > each]
+
+
+@given(texts, st.integers(1, 40), st.booleans())
+def test_slices_do_not_matter(text, size, normalise):
+    reader = whole(text, limit=4, normalise=normalise)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.text.SLICE", size)
+        again = whole(text, limit=4, normalise=normalise)
+
+    assert again.texts == reader.texts
+    assert [each.text_to for each in again.segments] == [each.text_to for each in reader.segments]
+
+
+@given(texts, places, st.booleans())
+def test_an_open_segment_ends_at_the_same_place_however_its_text_is_cut(text, places, normalise):
+    ends = []
+    for parts in (cut(text * 2, places), list(text * 2)):
+        reader = Reader(limit=4, normalise=normalise)
+        reader.append("Well now ")
+        reader.append("so ")
+        assert not reader.segments[0].closed
+        for part in parts:
+            reader.append(part)
+        first = reader.segments[0]
+        ends.append((first.closed, reader.texts[0], first.text_to if first.closed else 0))
+
+    assert ends[0] == ends[1]
 
 
 @given(texts, places, st.booleans())
