@@ -63,10 +63,12 @@ def test_a_slot_used_again_remembers_nothing(checkpoint: Checkpoint) -> None:
     assert torch.equal(again, alone(checkpoint, TEXTS[0], seed=2))
 
 
-def speak_two_segments(checkpoint: Checkpoint, text: str, **options: object) -> list[Tensor]:
-    """Speak `text` twice in one utterance, three frames each, the first ended by decree."""
-    bench, each = Bench(checkpoint), speaking(checkpoint, text, **options)
-    add_segment(checkpoint, each, text)
+def speak_two_segments(
+    checkpoint: Checkpoint, first: str, second: str, **options: object
+) -> list[Tensor]:
+    """Speak two segments of one utterance, three frames each, the first ended by decree."""
+    bench, each = Bench(checkpoint), speaking(checkpoint, first, **options)
+    add_segment(checkpoint, each, second)
     bench.speak([each], 3)
     each.advance(Stage.TALKER, 1)
     each.commit(Stage.TALKER, 1, Outcome(end_of_speech=True))
@@ -80,14 +82,14 @@ def speak_two_segments(checkpoint: Checkpoint, text: str, **options: object) -> 
 def test_the_next_segment_follows_in_the_same_timeline(checkpoint: Checkpoint) -> None:
     greedy = Sampling(temperature=0.0, predictor_temperature=0.0)
 
-    first, second = speak_two_segments(checkpoint, TEXTS[0], sampling=greedy)
+    first, second = speak_two_segments(checkpoint, TEXTS[0], TEXTS[2], sampling=greedy)
 
-    assert torch.equal(first, second)
     assert torch.equal(first, alone(checkpoint, TEXTS[0], 3, sampling=greedy))
+    assert torch.equal(second, alone(checkpoint, TEXTS[2], 3, sampling=greedy))
 
 
 def test_the_next_segment_draws_other_numbers(checkpoint: Checkpoint) -> None:
-    first, second = speak_two_segments(checkpoint, TEXTS[0])
+    first, second = speak_two_segments(checkpoint, TEXTS[0], TEXTS[0])
 
     assert not torch.equal(first, second)
 
