@@ -19,7 +19,7 @@ from queue import Empty, Queue
 
 ADDRESS = re.compile(r"^playhead listening on (\S+)")
 READY = "playhead ready"
-START_LIMIT = 120.0  # s without a line: a cold import of torch on a busy machine takes most
+START_LIMIT = 180.0  # s without a line: a cold import of torch on a busy machine takes most
 STOP_LIMIT = 30.0  # s from SIGTERM to the end
 
 

@@ -63,7 +63,7 @@ def page(url: str) -> None:
 def voice(playhead: Path, url: str, sound: Path) -> None:
     """Say a sentence and check that what arrives is speech-like sound."""
     command = [str(playhead), "say", "--url", url, "--out", str(sound), SENTENCE]
-    subprocess.run(command, check=True, cwd=sound.parent, stdin=subprocess.DEVNULL, timeout=120)
+    subprocess.run(command, check=True, cwd=sound.parent, stdin=subprocess.DEVNULL, timeout=300)
     with wave.open(str(sound)) as spoken:
         assert (spoken.getnchannels(), spoken.getsampwidth(), spoken.getframerate()) == (
             1,
