@@ -95,15 +95,17 @@ function resume() {
 
 function finished(result) {
   store.finish(result);
-  const seconds = (result.heard_ms / 1000).toFixed(2);
-  store.log(result.reason === "complete" ? "done" : result.reason, { note: `heard ${seconds} s` });
+  const stopped = result.reason === "cancelled"; // the device still plays what it was handed
+  const seconds = ((stopped ? result.rendered_ms : result.heard_ms) / 1000).toFixed(2);
+  const word = { complete: "done", cancelled: "stopped" }[result.reason] ?? result.reason;
+  store.log(word, { note: `heard ${seconds} s` });
   dirty = true;
   if (store.shown?.id !== result.id) return;
   resume();
   const complete = result.reason === "complete";
   captions.setText(utterance.text);
   captions.finish(result.heard?.text_to ?? place(), complete);
-  if (result.reason === "cancelled") say(`Stopped, heard ${(result.rendered_ms / 1000).toFixed(2)} s`);
+  if (stopped) say(`Stopped, heard ${seconds} s`);
   else if (complete) say("Done");
   else say(result.reason === "connection_lost" ? `Cut off, heard ${seconds} s` : "Failed", "bad");
 }
@@ -155,7 +157,8 @@ voice.on("error", ({ code, message, id, retry_after_ms: retry }) => {
   $("problem").textContent = `${message} (${code}).${again}`;
   $("problem").hidden = false;
 });
-voice.on("audio", ({ locked, state }) => {
+voice.on("audio", ({ locked, state, sink }) => {
+  if (sink === "scheduled") explainReduced();
   if (!locked) {
     banners.hide("locked");
     banners.hide("clock");
@@ -309,7 +312,6 @@ function start() {
   bindControls();
   grow();
   voice.connect().catch(() => {}); // the pill and the banners tell
-  voice.audio.opening?.then(() => voice.audio.sink === "scheduled" && explainReduced());
   plots.open();
   setInterval(refresh, REFRESH);
   setInterval(() => ($("runway").ariaLabel = Runway.words(store.shown, absolute())), 5000);
@@ -318,6 +320,7 @@ function start() {
 
 /** Browsers give worklets and WebCodecs to https and localhost only. */
 function explainReduced() {
+  if (banners.shown.has("http")) return;
   const why = () => {
     const port = location.port || "80";
     const help = `Open it via https, or through a tunnel at http://localhost:${port} (ssh -L ${port}:localhost:${port} ${location.hostname}).`;

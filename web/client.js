@@ -58,7 +58,7 @@ export class VoiceClient extends Emitter {
       workletUrl: options.workletUrl,
       audioContext: options.audioContext,
       onReading: (reading) => this.post({ t: "clock", reading }),
-      onState: (state) => this.emit("audio", { state, locked: state !== "running" }),
+      onState: () => this.#tellAudio(),
     });
     this.worker = new Worker(options.workerUrl ?? new URL("session-worker.js", import.meta.url), { type: "module" });
     this.worker.onmessage = ({ data }) => data.forEach((message) => this.#fromWorker(message));
@@ -111,6 +111,12 @@ export class VoiceClient extends Emitter {
     if (this.attached) return;
     this.attached = true;
     this.post({ t: "player", port, sink: this.audio.sink }, [port]);
+    this.#tellAudio();
+  }
+
+  #tellAudio() {
+    const { sink, locked, context } = this.audio;
+    this.emit("audio", Object.freeze({ state: context.state, locked, sink }));
   }
 
   /** Retry at once instead of waiting for the back-off. */

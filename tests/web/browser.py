@@ -65,8 +65,9 @@ class Player:
                 const { VoiceClient } = await import("/client.js");
                 const voice = new VoiceClient({ url: "/v1/voice", ...options });
                 const events = [];
-                for (const name of ["state", "started", "chunk", "play", "stopped", "finished", "error",
-                                    "warning", "marks", "report", "audio", "heard"]) {
+                const names = ["state", "started", "chunk", "play", "stopped", "finished", "error",
+                               "warning", "marks", "report", "audio", "heard"];
+                for (const name of names) {
                     voice.on(name, (event) => events.push({ name, wall: Date.now(), ...event }));
                 }
                 Object.assign(window, { voice, events, said: {} });
@@ -112,9 +113,7 @@ class Player:
 
     async def record(self, seconds: float) -> None:
         """Start to record inside the worklet."""
-        await self.page.evaluate(
-            "(seconds) => { window.recorder = voice.record(seconds); }", seconds
-        )
+        await self.page.evaluate("(seconds) => { recorder = voice.record(seconds); }", seconds)
 
     async def recording(self) -> tuple[int, npt.NDArray[np.float32]]:
         """End the recording: context frame of its first sample, and the samples."""

@@ -7,17 +7,31 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from playwright.async_api import Browser
+
 from tests.web.browser import CHROMIUM, LOUD, DemoPage, Player, chromium
 from tests.web.fake_gateway import FakeGateway, serving
-from playwright.async_api import Browser
+
+
+def require_chromium() -> None:
+    """Skip where there is no browser."""
+    if not Path(CHROMIUM).exists():
+        pytest.skip(f"no chromium at {CHROMIUM}; set PLAYHEAD_CHROMIUM")
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """Chromium that may play without a gesture."""
-    if not Path(CHROMIUM).exists():
-        pytest.skip(f"no chromium at {CHROMIUM}; set PLAYHEAD_CHROMIUM")
+    require_chromium()
     async with chromium(LOUD) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def strict_browser() -> AsyncIterator[Browser]:
+    """Chromium as users have it: sound needs a gesture, and `lan.test` is a plain-http host."""
+    require_chromium()
+    async with chromium("--host-resolver-rules=MAP lan.test 127.0.0.1") as running:
         yield running
 
 

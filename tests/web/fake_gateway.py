@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from aiohttp import WSMsgType, web
+
 from tests.web.sounds import PACKET, PRE_SKIP, RATE, Samples, opus_packets
 
 WEB = Path(__file__).resolve().parents[2] / "web"

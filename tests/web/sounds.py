@@ -18,7 +18,7 @@ PRE_SKIP = 312  # ticks
 
 
 def speech(seconds: float, *, seed: int = 1) -> Samples:
-    """A voice-like hum at 24 kHz: harmonics of a gliding pitch under syllables; silent at both ends."""
+    """A voice-like hum at 24 kHz: harmonics of a gliding pitch under syllables."""
     time = np.arange(round(seconds * OPUS_RATE)) / OPUS_RATE
     pitch = 110 + 20 * seed % 60 + 25 * np.sin(2 * np.pi * 0.7 * time)
     phase = 2 * np.pi * np.cumsum(pitch) / OPUS_RATE

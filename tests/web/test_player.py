@@ -6,6 +6,7 @@ import asyncio
 
 import numpy as np
 import pytest
+
 from tests.web.browser import Player
 from tests.web.fake_gateway import FakeGateway, Script
 from tests.web.sounds import PRE_SKIP, coded, decoded, silences, snr, sounding, steepest, tone
