@@ -24,7 +24,8 @@ def retry_after(
     admitted to an idle device, however slow it is: late sound beats none.
     """
     generating = sum(1 for each in live if each.generating)
-    share = costs.busy_share(generating + 1, config.chunk_ladder[-1])
+    # Under pressure chunks shrink to the smallest: who cannot be kept up then, never can.
+    share = costs.busy_share(generating + 1, config.chunk_ladder[0])
     if len(live) < slots and (not generating or share <= config.load_limit):
         return None
     return RETRY_AFTER

@@ -46,6 +46,11 @@ class CostModel:
         }[stage]
         return sum(self.predict(each, 1, frames if each is Stage.CODEC else 1) for each in chain)
 
+    @property
+    def step(self) -> float:
+        """Return the seconds that one more frame of one utterance takes."""
+        return self.predict(Stage.TALKER) + self.predict(Stage.PREDICTOR)
+
     def busy_share(self, utterances: int, chunk: int) -> float:
         """Return the share of the device that keeps `utterances` in real time."""
         step = self.predict(Stage.TALKER, utterances) + self.predict(Stage.PREDICTOR, utterances)

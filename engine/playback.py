@@ -110,9 +110,9 @@ class PlaybackClock:
         if self._state == "ended":
             return inf if unheard <= 0 else -inf
         if self._state == "paused":
-            return inf if now - self._heard_at < PAUSE_BELIEVED else -inf
+            return inf if now < self._heard_at + PAUSE_BELIEVED else -inf
         if self._state == "waiting":
-            return now + unheard if now - self._heard_at < PAUSE_BELIEVED else -inf
+            return now + unheard if now < self._heard_at + PAUSE_BELIEVED else -inf
         return self._true_at + unheard - self._delay - CLIENT_WORK
 
     def _predecessor_ends(self, now: float) -> float:

@@ -13,6 +13,7 @@ ties are broken by slot; no clock, no randomness.
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 from math import inf
 
 from engine.api import FRAME_SECONDS
@@ -21,10 +22,10 @@ from engine.costs import CostModel
 from engine.utterance import Utterance
 from engine.work import Batch, Stage, Stages, Work
 
-Entry = tuple[float, int, int, Work]  # latest start, slot, version of the utterance, work
+Entry = tuple[float, int, int, Work]  # latest start or due, slot, version of the utterance, work
 Timer = tuple[float, int, int, Utterance]  # moment, slot, version, utterance
 
-SLACK_ENTRIES = 64  # outdated entries a lane may hold before it is swept
+SWEEP_AT = 64  # outdated entries a heap may hold, beside one or two for each slot
 
 
 class Scheduler:
@@ -40,24 +41,26 @@ class Scheduler:
         self._config = config
         self._costs = costs
         self._stages = stages
-        self._lanes: dict[tuple[Stage, int], list[Entry]] = {}  # (stage, frames) → heap
+        self._ready: dict[Stage, list[Entry]] = {stage: [] for stage in Stage}  # heaps
+        self._gathering: list[Entry] = []  # chunks that are not due yet, by when they will be
         self._timers: list[Timer] = []
         self._versions: dict[int, int] = {}  # slot → count of touches: older entries are void
 
     def touch(self, utterance: Utterance, now: float) -> None:
         """Look at an utterance anew: something happened to it."""
         version = self._outdate(utterance.slot)
-        resting = self._rests(utterance, now)
+        rested_at = self._rested_at(utterance, now)
+        utterance.resting = rested_at > now
         moment = utterance.clock.changes_at(now)
         for work in self._works(utterance, now):
-            if work.stage is Stage.CODEC:
-                ready = self._chunk_due(work, now)
-                moment = moment if ready else min(moment, work.latest_start)
-            else:
-                ready = not resting
-                moment = moment if ready else min(moment, self._rested_at(utterance, now))
-            if ready:
-                self._add(work, version)
+            is_chunk = work.stage is Stage.CODEC
+            ready_at = self._chunk_due_at(work, now) if is_chunk else rested_at
+            if ready_at <= now:
+                self._add(self._ready[work.stage], work.latest_start, work, version)
+                continue
+            moment = min(moment, ready_at)
+            if is_chunk:
+                self._add(self._gathering, ready_at, work, version)
         if moment < inf:
             heapq.heappush(self._timers, (moment, utterance.slot, version, utterance))
 
@@ -68,14 +71,20 @@ class Scheduler:
     def plan(self, now: float) -> Batch | None:
         """Return the batch to launch now, or None if nothing is ready.
 
-        The caller launches it and touches every utterance in it.
+        The caller launches it and touches every utterance in it. A codec launch takes along the
+        chunks that would be due within a frame: a launch of their own would cost more.
         """
         self._wake(now)
-        anchor = min(filter(None, map(self._first, self._lanes.values())), default=None)
-        if anchor is None:
+        first = min(filter(None, map(self._first, self._ready.values())), default=None)
+        if first is None:
             return None
-        work = anchor[3]
-        return Batch(work.stage, self._take(work.stage, work.frames))
+        anchor = first[3]
+        room = self._room(anchor)
+        works = self._take(self._ready[anchor.stage], anchor, room, inf)
+        if anchor.stage is Stage.CODEC:
+            soon = now + FRAME_SECONDS
+            works += self._take(self._gathering, anchor, room - len(works), soon)
+        return Batch(anchor.stage, works)
 
     def wake_at(self, now: float) -> float:
         """Return when time alone may make something ready, s; `inf` if nothing will."""
@@ -115,23 +124,35 @@ class Scheduler:
             rung -= 1
         return min(ready, rungs[rung])
 
-    def _chunk_due(self, work: Work, now: float) -> bool:
-        """A chunk goes when it is full, when no frame will join it, or when time is up."""
+    def _chunk_due_at(self, work: Work, now: float) -> float:
+        """A chunk goes at once when it is full or when no frame will join it.
+
+        Else it waits while one more frame can be made before its latest start: launches are not
+        interrupted, so a step begun later than that would make the chunk late.
+        """
         utterance = work.utterance
         full = work.frames >= self._config.chunk_ladder[utterance.rung]
-        return full or utterance.stalled or work.latest_start <= now
-
-    def _rests(self, utterance: Utterance, now: float) -> bool:
-        """Generation rests while the listener has more than `max_lead` of sound ahead."""
-        limit = utterance.options.max_lead
-        return limit is not None and utterance.clock.lead(now) >= limit
+        if full or utterance.stalled or utterance.resting:
+            return now
+        return work.latest_start - self._costs.step
 
     def _rested_at(self, utterance: Utterance, now: float) -> float:
-        """When the lead will have fallen to the limit; a pause lasts until the listener says so."""
+        """When generation may go on, at once unless it rests; a pause lasts until it is over.
+
+        It rests from `max_lead` of sound ahead until that has fallen by a large chunk, so that a
+        rested utterance makes whole chunks and not a frame at a time.
+        """
         limit = utterance.options.max_lead
-        assert limit is not None
+        if limit is None:
+            return now
+        refill = min(limit / 2, self._config.chunk_ladder[-1] * FRAME_SECONDS)
+        made = (utterance.frame - utterance.delivered) * FRAME_SECONDS
+        floor = limit - refill - made  # the lead at which it goes on
+        lead = utterance.clock.lead(now)
+        if lead <= floor if utterance.resting else lead + made < limit:
+            return now
         dry = utterance.clock.dry_at(now)
-        return dry - limit if dry < inf else inf
+        return dry - floor if dry < inf else inf
 
     # ---------------------------------------------------------- ordered work
 
@@ -143,12 +164,11 @@ class Scheduler:
     def _valid(self, slot: int, version: int) -> bool:
         return self._versions[slot] == version
 
-    def _add(self, work: Work, version: int) -> None:
-        lane = self._lanes.setdefault((work.stage, work.frames), [])
-        heapq.heappush(lane, (work.latest_start, work.utterance.slot, version, work))
-        if len(lane) > 2 * len(self._versions) + SLACK_ENTRIES:
-            lane[:] = [entry for entry in lane if self._valid(entry[1], entry[2])]
-            heapq.heapify(lane)
+    def _add(self, heap: list[Entry], key: float, work: Work, version: int) -> None:
+        heapq.heappush(heap, (key, work.utterance.slot, version, work))
+        if len(heap) > 2 * len(self._versions) + SWEEP_AT:
+            heap[:] = [entry for entry in heap if self._valid(entry[1], entry[2])]
+            heapq.heapify(heap)
 
     def _wake(self, now: float) -> None:
         """Touch those whose time has come."""
@@ -157,17 +177,43 @@ class Scheduler:
             if self._valid(slot, version):
                 self.touch(utterance, now)
 
-    def _first(self, lane: list[Entry]) -> Entry | None:
-        while lane and not self._valid(lane[0][1], lane[0][2]):
-            heapq.heappop(lane)
-        return lane[0] if lane else None
+    def _first(self, heap: list[Entry]) -> Entry | None:
+        while heap and not self._valid(heap[0][1], heap[0][2]):
+            heapq.heappop(heap)
+        return heap[0] if heap else None
 
-    def _take(self, stage: Stage, frames: int) -> list[Work]:
-        lane = self._lanes[stage, frames]
+    def _room(self, anchor: Work) -> int:
+        """Return the most rows for the anchor's batch.
+
+        Nothing interrupts a launch, so a chunk batch is kept shorter than a new utterance waits.
+        """
+        rows = self._stages.rows(anchor.stage)
+        if anchor.stage is not Stage.CODEC:
+            return rows
+        while rows > 1:
+            if self._costs.predict(Stage.CODEC, rows, anchor.frames) <= self._config.patience:
+                return rows
+            rows //= 2
+        return rows
+
+    def _take(self, heap: list[Entry], anchor: Work, room: int, until: float) -> list[Work]:
+        """Take up to `room` works that can join the anchor, with keys up to `until`.
+
+        A codec batch shares its number of frames: who has more decodes as many as the anchor.
+        """
         works: list[Work] = []
-        while len(works) < self._stages.rows(stage):
-            entry = self._first(lane)
-            if entry is None:
+        unfit: list[Entry] = []
+        while len(works) < room:
+            entry = self._first(heap)
+            if entry is None or entry[0] > until:
                 break
-            works.append(heapq.heappop(lane)[3])
+            work = heapq.heappop(heap)[3]
+            if work.frames < anchor.frames:
+                unfit.append(entry)
+            elif work.frames == anchor.frames:
+                works.append(work)
+            else:
+                works.append(replace(work, frames=anchor.frames))
+        for entry in unfit:
+            heapq.heappush(heap, entry)
         return works

@@ -16,8 +16,10 @@ from engine.config import EngineConfig
 from engine.loop import EngineLoop
 from engine.silent import Costs, SilentStages, scripted_costs
 from engine.utterance import seconds
+from engine.work import Stage
 
 ACK_INTERVAL = 0.1  # s
+WARM_ROWS = (1, 2, 4, 8, 16, 32, 64)
 GIVE_UP = 600.0  # s of virtual time after the last arrival
 
 
@@ -121,6 +123,9 @@ class Simulation:
             costs=self._launch_costs,
         )
         self._loop = EngineLoop(self._stages, config, emit=self._emit, trim=_NoTrim)
+        for stage in Stage:  # a real engine learns these while it warms up
+            for rows in WARM_ROWS:
+                self._loop.costs.learn(stage, rows, 1, costs(stage, rows, 1))
 
     def run(self) -> Report:
         """Speak everything and return what was heard."""
@@ -137,9 +142,10 @@ class Simulation:
         """Move to the next moment at which anything can happen, and let it happen."""
         moments = [self._events[0][0]] if self._events else []
         oldest = self._loop.oldest
-        if oldest is not None:
+        if oldest is None:
+            moments.append(self._loop.wake_at(self.now))
+        else:
             moments.append(oldest.ready_at)  # type: ignore[attr-defined]
-        moments.append(self._loop.wake_at(self.now))
         self.now = max(self.now, min(moments))
         while self._events and self._events[0][0] <= self.now:
             heapq.heappop(self._events)[2]()
@@ -184,8 +190,8 @@ class Simulation:
         if not reply.ended or rendered < reply.received:
             self._at(self.now + ACK_INTERVAL, lambda: self._ack(name))
 
-    def _launch_costs(self, stage: str, rows: int, frames: int) -> float:
-        taken = self._costs(stage, rows, frames)  # type: ignore[arg-type]
+    def _launch_costs(self, stage: Stage, rows: int, frames: int) -> float:
+        taken = self._costs(stage, rows, frames)
         self._device_seconds += taken
         return taken
 

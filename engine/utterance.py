@@ -81,6 +81,7 @@ class Utterance:
         self.delivered = 0  # frames whose sound came back
         self.samples = 0  # sent, after trimming
         self.rung = 0  # place on the chunk ladder
+        self.resting = False  # the listener has enough ahead; set by the scheduler
         self.ended: Ended | None = None
         self._trim = trim
         self._finished: EndReason | None = None  # no more frames will be made, and why

@@ -111,7 +111,8 @@ def test_chunk_goes_early_when_time_is_up() -> None:
     run(each, Stage.PREDICTOR)
     plans = scheduler()
 
-    due = 1.0 - CONFIG.margin - SECONDS[Stage.CODEC]
+    step = SECONDS[Stage.TALKER] + SECONDS[Stage.PREDICTOR]
+    due = 1.0 - CONFIG.margin - SECONDS[Stage.CODEC] - step
 
     first = plan(plans, each, now=0.5)
     assert first and first.stage is Stage.TALKER
@@ -153,13 +154,26 @@ def test_codec_batch_shares_its_number_of_frames() -> None:
     assert planned(batch) == (Stage.CODEC, [0, 1])
 
 
-def test_generation_rests_at_the_lead_limit_and_wakes_when_it_falls() -> None:
+def test_generation_rests_at_the_lead_limit_and_goes_on_a_chunk_later() -> None:
     each = playing(sent=3.0, max_lead=2.0)
     plans = scheduler()
 
     assert plan(plans, each, now=0.5) is None
-    assert plans.wake_at(0.5) == pytest.approx(1.0)
-    assert planned(plan(plans, each, now=1.01)) == (Stage.TALKER, [0])
+    assert each.resting
+    goes_on = 1.0 + 12 * FRAME_SECONDS
+    assert plans.wake_at(0.5) == pytest.approx(goes_on)
+    assert planned(plans.plan(goes_on + 0.001)) == (Stage.TALKER, [0])
+
+
+def test_waiting_frames_are_sent_before_a_rest() -> None:
+    each = playing(sent=1.9, max_lead=2.0)
+    for _ in range(2):
+        run(each, Stage.TALKER)
+        run(each, Stage.PREDICTOR)
+
+    batch = plan(scheduler(), each)
+
+    assert batch and (batch.stage, batch.frames) == (Stage.CODEC, 2)
 
 
 def test_no_limit_never_rests() -> None:

@@ -17,9 +17,11 @@ def slower(factor: float) -> object:
     return lambda stage, rows, frames: factor * scripted_costs(stage, rows, frames)
 
 
-def simulate(*, replies: int, every: float, slow: float = 1.0, **listener: object) -> Report:
+def simulate(
+    *, replies: int, every: float, slow: float = 1.0, text: str = TEXT, **listener: object
+) -> Report:
     who = Listener(**listener)  # type: ignore[arg-type]
-    arrivals = [Arrival(number * every, TEXT, who) for number in range(replies)]
+    arrivals = [Arrival(number * every, text, who) for number in range(replies)]
     return Simulation(arrivals, CONFIG, costs=slower(slow)).run()  # type: ignore[arg-type]
 
 
@@ -46,13 +48,12 @@ def test_burst_shares_the_device_without_silence() -> None:
 
 
 def test_listeners_beyond_the_device_are_refused_not_starved() -> None:
-    report = simulate(replies=30, every=0.05, slow=8.0)
+    report = simulate(replies=80, every=0.3, slow=8.0, text=TEXT * 5)
 
     ended = [reply.ended for reply in report.replies]
     assert ended.count("overloaded") > 0
-    assert ended.count("complete") > 0
-    heard = [reply for reply in report.replies if reply.ended == "complete"]
-    assert sum(reply.stalls for reply in heard) == 0
+    assert ended.count("complete") > 40
+    assert report.underrun_replies == 0
 
 
 def test_same_arrivals_give_the_same_report() -> None:
@@ -65,7 +66,7 @@ def test_listener_that_plays_dry_is_counted() -> None:
     numbers = count()
 
     def stuck_once(stage: Stage, rows: int, frames: int) -> float:
-        return 3.0 if next(numbers) == 20 else scripted_costs(stage, rows, frames)
+        return 3.0 if next(numbers) == 60 else scripted_costs(stage, rows, frames)
 
     report = Simulation([Arrival(0.0, TEXT)], CONFIG, costs=stuck_once).run()
 
