@@ -17,6 +17,7 @@ class Alignment:
         self._ticks = [0]
         self._texts = [0]
         self._marked = 0  # code points: words up to here have been told
+        self._marked_ticks = 0.0  # where the last of them ends
 
     @property
     def text_to(self) -> int:
@@ -47,6 +48,8 @@ class Alignment:
             ):
                 break  # its end has not been spoken yet
             start, end = (_between(self._texts, self._ticks, place) for place in match.span())
+            start = max(start, self._marked_ticks)  # the line may have been bent since
+            self._marked_ticks = end = max(start, end)
             items.append(Mark(match.start(), match.end(), start, end))
             self._marked = match.end()
         return items

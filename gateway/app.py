@@ -39,6 +39,11 @@ class Readiness:
         """Empty when ready."""
         return self._reason or ("" if self._engine.alive else "the engine is lost")
 
+    @property
+    def starting(self) -> bool:
+        """Has not spoken yet, or never will."""
+        return bool(self._reason)
+
     async def wait(self) -> None:
         """Return once the gateway has spoken. Raises what the start raised, or EngineGone."""
         assert self._task, "the application has not started"
@@ -168,9 +173,9 @@ def _refusal(app: web.Application, came: doors.Pass) -> End | None:
     if came.wrong:
         problem = ProtocolError("unauthorized", "`voice.auth.…`: want a valid token")
         return End(4401, problem.code, problem)
-    reason = app[READINESS].reason
-    if reason and app[HOUSE].engine.load is None:
-        problem = ProtocolError("engine_unavailable", reason, retry_after=1.0)
+    readiness = app[READINESS]
+    if readiness.starting:
+        problem = ProtocolError("engine_unavailable", readiness.reason, retry_after=1.0)
         return End(1013, problem.code, problem)
     return None
 

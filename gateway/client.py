@@ -96,6 +96,9 @@ class VoiceClient:
             raise
         self._own(self._read())
         if self.player:
+            self.player.interval = max(
+                self.player.interval, self.server["ack"]["interval_ms"] / 1000
+            )
             self._own(self._ack(self.player))
         return self
 

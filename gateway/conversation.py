@@ -59,7 +59,6 @@ class Conversation:
         self._utterances = Register()
         limits = house.config.limits
         self._messages = TokenBucket(limits.messages_per_second, limits.message_burst)
-        self._acks = TokenBucket(limits.acks_per_second, limits.acks_per_second)
         self._flood = TokenBucket(ACK_FLOOD, 10 * ACK_FLOOD)
         self._bad = Strikes(BAD_MESSAGES, 60.0)
 
@@ -130,7 +129,7 @@ class Conversation:
             case Say():
                 self._say(message, self._common, now)
             case Text():
-                self._utterances.find(message.utterance).add(message.text, message.last)
+                self._text(message)
             case Flush():
                 self._utterances.find(message.utterance).flush()
             case Cancel():
@@ -227,6 +226,20 @@ class Conversation:
         if not self._house.engine.alive:
             raise ProtocolError("engine_unavailable", "the engine is not running", retry_after=1.0)
 
+    def _text(self, text: Text) -> None:
+        speaking = self._utterances.find(text.utterance)
+        limit = self._house.config.limits.text_message
+        if len(text.text) <= limit:
+            speaking.add(text.text, text.last)
+            return
+        problem = ProtocolError(
+            "text_too_long",
+            f"text: `text`: want at most {limit} code points a message, got: {len(text.text)}",
+            param="text",
+            ref=text.ref,
+        )
+        speaking.fail(problem)
+
     def _cancel(self, cancel: Cancel, now: float) -> None:
         if cancel.utterance != "*":
             self._cancel_one(cancel, now)
@@ -274,7 +287,7 @@ class Conversation:
             return
         last = speaking.sound.listener.last
         news = last is None or ack.state != last.state
-        if speaking.sound.stopped or (self._acks.take(now) and not news):
+        if speaking.sound.stopped or (speaking.acks.take(now) and not news):
             return
         try:
             speaking.acked(ack, now)

@@ -85,6 +85,7 @@ def answer(terms: Terms, house: House, session: str) -> str:
             "limits": {
                 "message_bytes": limits.message_bytes,
                 "text": limits.text,
+                "text_message": limits.text_message,
                 "utterances": limits.utterances,
                 "messages_per_s": limits.messages_per_second,
                 "message_burst": limits.message_burst,

@@ -5,17 +5,21 @@ The event's words come first, then `key=value`; ids and lengths, never text or a
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import logging.handlers
 import queue
 import re
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
 CAPACITY = 10_000  # records that wait for a slow disk or terminal; more are dropped and counted
+FLUSH_SECONDS = 1.0  # s that the end waits for a stream that takes nothing
+_TRACEBACK = logging.Formatter()
 _FIELD = re.compile(r"(?P<key>[a-z_]\w*)=(?P<value>'[^']*'|\"[^\"]*\"|\S+)")
 
 
@@ -42,24 +46,34 @@ class JsonFormat(logging.Formatter):
             "event": message[: first.start()].strip() if first else message,
             **fields,
         }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+        if record.exc_text:
+            line["traceback"] = record.exc_text
         return json.dumps(line)
 
 
 class DroppingHandler(logging.handlers.QueueHandler):
-    """Gives records to a bounded queue; what does not fit is dropped and counted."""
+    """Gives records to a writer thread; what the queue cannot hold is dropped and counted."""
 
-    def __init__(self, records: queue.Queue[logging.LogRecord]) -> None:
+    def __init__(self, records: queue.SimpleQueue[logging.LogRecord | None]) -> None:
         super().__init__(records)
         self.dropped = 0
+        self._records = records
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Settle what the record says while its arguments still stand."""
+        record = copy.copy(record)
+        record.msg, record.args = record.getMessage(), None
+        if record.exc_info:
+            record.exc_text = _TRACEBACK.formatException(record.exc_info)
+            record.exc_info = None
+        return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Never blocks, never raises."""
-        try:
-            self.queue.put_nowait(record)
-        except queue.Full:
+        if self._records.qsize() >= CAPACITY:
             self.dropped += 1
+        else:
+            self._records.put(record)
 
 
 @contextmanager
@@ -71,17 +85,23 @@ def logging_to(stream: TextIO, *, form: str) -> Iterator[DroppingHandler]:
     """
     written = logging.StreamHandler(stream)
     written.setFormatter(JsonFormat() if form == "json" else TextFormat())
-    records: queue.Queue[logging.LogRecord] = queue.Queue(CAPACITY)
+    records: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
     handler = DroppingHandler(records)
-    listener = logging.handlers.QueueListener(records, written)
+    writer = threading.Thread(target=_write, args=(records, written), name="logs", daemon=True)
     root = logging.getLogger()
     before = root.level
     root.setLevel(logging.INFO)
     root.addHandler(handler)
-    listener.start()
+    writer.start()
     try:
         yield handler
     finally:
         root.removeHandler(handler)
         root.setLevel(before)
-        listener.stop()
+        records.put(None)
+        writer.join(FLUSH_SECONDS)
+
+
+def _write(records: queue.SimpleQueue[logging.LogRecord | None], written: logging.Handler) -> None:
+    while record := records.get():
+        written.handle(record)

@@ -32,11 +32,14 @@ class Sound:
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
-    """A WebSocket ping or pong."""
+class Ping:
+    """A WebSocket ping."""
 
     payload: bytes
-    ping: bool
+
+
+class Pong:
+    """The answer to the client's latest ping; `Outbox.pong` holds its payload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +53,25 @@ class End:
     left: bool = False  # the peer is gone: nothing can be sent
 
 
-Item: TypeAlias = str | Sound | Control | End
+Item: TypeAlias = str | Sound | Ping | Pong | End
 
 
 class Outbox:
     """What waits for the writer."""
 
     def __init__(self) -> None:
+        self.pong: bytes | None = None  # waits to be sent
         self._items: asyncio.Queue[Item] = asyncio.Queue()
 
     def put(self, item: Item) -> None:
         """Queue an item. Chunks are bounded by their window, messages by their cause."""
         self._items.put_nowait(item)
+
+    def put_pong(self, payload: bytes) -> None:
+        """Answer a ping; of pings that come faster than they can be answered, only the latest."""
+        if self.pong is None:
+            self.put(Pong())
+        self.pong = payload
 
     async def take(self) -> Item:
         """The next item that is still wanted."""

@@ -17,7 +17,7 @@ from aiohttp import ClientConnectionResetError, WSMsgType, web
 from gateway import messages
 from gateway.conversation import Conversation
 from gateway.house import House
-from gateway.outbox import Control, End, Item, Outbox, Sound
+from gateway.outbox import End, Item, Outbox, Ping, Pong, Sound
 from gateway.protocol import ProtocolError
 from gateway.sound_flow import SoundFlow
 
@@ -135,7 +135,7 @@ class Session:
             self._message_at = now
             conversation.hear(message.data, now)
         elif message.type is WSMsgType.PING:
-            self._outbox.put(Control(message.data, ping=False))
+            self._outbox.put_pong(message.data)
         elif message.type is WSMsgType.PONG:
             for sound, seq in self._pings.pop(bytes(message.data), ()):
                 sound.arrived(seq)
@@ -170,8 +170,11 @@ class Session:
                 now = time.monotonic()
                 carrier.carried(chunk, now)
                 await socket.send_bytes(chunk.pack(int(now * 1000)))
-            case Control(payload, ping):
-                await (socket.ping(payload) if ping else socket.pong(payload))
+            case Ping(payload):
+                await socket.ping(payload)
+            case Pong():
+                payload, self._outbox.pong = self._outbox.pong or b"", None
+                await socket.pong(payload)
             case str():
                 await socket.send_str(item)
 
@@ -228,7 +231,7 @@ class Session:
         payload = secrets.token_bytes(4)
         if len(self._pings) < 8:
             self._pings[payload] = [(each, each.listener.last_seq) for each in outstanding]
-        self._outbox.put(Control(payload, ping=True))
+        self._outbox.put(Ping(payload))
 
 
 def _slow(message: str, *, abort: bool) -> End:

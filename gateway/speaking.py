@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 
 from engine.api import SAMPLE_RATE, Audio, Ended, Open, Status
@@ -11,11 +12,14 @@ from gateway import messages
 from gateway.alignment import Alignment
 from gateway.chunk import TICKS_PER_SECOND
 from gateway.common import Common, Manner
+from gateway.limits import TokenBucket
 from gateway.messages import Heard
 from gateway.protocol import ProtocolError
 from gateway.requests import Ack, Cancel, Say
 from gateway.sound_flow import SoundFlow
 from gateway.text_flow import TextFlow
+
+logger = logging.getLogger(__name__)
 
 TICKS_PER_SAMPLE = TICKS_PER_SECOND // SAMPLE_RATE
 LONGEST_HOLD = 0.3  # s: the most a late engine asks a player to wait
@@ -39,6 +43,8 @@ class Speaking:
         self.n = n
         self.open = True  # no final message yet
         self.engine_id = ""  # once the engine knows it
+        rate = common.config.limits.acks_per_second
+        self.acks = TokenBucket(rate, rate)  # what exceeds it tells nothing new
         self.text = TextFlow(self._begin, self._give_up, common.config)
         self.sound = SoundFlow(n, common, self._tell_started)
         self._manner = manner
@@ -72,7 +78,7 @@ class Speaking:
         """Believe an ack and pass it on. Raises AckRefused."""
         report = self.sound.listener.accept(ack, self._common.link, now)
         self.sound.arrived(ack.seq)
-        if self.text.speech and self.open:
+        if self.text.speech and self.open and self._common.acks:
             self.text.speech.playback(report.rendered, report.state, report.delay)
 
     def cancel(self, heard: Heard) -> None:
@@ -87,13 +93,13 @@ class Speaking:
             heard=heard,
         )
         self.stop()
-        self._end(message)
+        self._end(message, "cancelled")
 
     def fail(self, problem: ProtocolError) -> None:
         """End with an error."""
         problem.utterance = self.utterance
         self.stop()
-        self._end(messages.error(problem, n=self.n))
+        self._end(messages.error(problem, n=self.n), problem.code)
 
     def stop(self) -> None:
         """Let go of everything, without a word: the listener has left or is being told."""
@@ -229,11 +235,20 @@ class Speaking:
             first_audio=self._first_audio,
         )
         self.text.stop()
-        self._end(message)
+        self._end(message, reason)
 
-    def _end(self, message: str) -> None:
+    def _end(self, message: str, outcome: str) -> None:
         assert self.open, self.utterance
         self.open = False
+        logger.info(
+            "spoke utterance=%s engine=%s outcome=%s characters=%d seconds=%.2f first_audio=%.3f",
+            self.utterance,
+            self.engine_id or "-",
+            outcome,
+            len(self.text.text),
+            self._samples / SAMPLE_RATE,
+            self._first_audio or 0.0,
+        )
         self._common.outbox.put(message)
         self._common.over(self)
 

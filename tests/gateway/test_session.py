@@ -600,6 +600,18 @@ async def test_too_much_text_in_pieces_ends_only_that_utterance(serve):
     assert len(served.engine.cancelled) == 1
 
 
+async def test_text_message_beyond_its_limit_ends_only_that_utterance(serve):
+    served = await serve()
+    async with greeted(served.voice_url) as wire:
+        await wire.send("say", utterance="u", text="Hello you.")
+        await wire.send("text", utterance="u", text="x" * 2_001)
+
+        error = await wire.answer("error")
+
+        assert (error["code"], error["param"], error["utterance"]) == ("text_too_long", "text", "u")
+        assert await wire.works()
+
+
 async def test_names_are_used_once_and_known(serve):
     served = await serve()
     async with greeted(served.voice_url) as wire:
