@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import replace
-from math import inf
+from math import ceil, inf
 
 from engine.api import FRAME_SECONDS
 from engine.config import SchedulerConfig
@@ -45,6 +45,7 @@ class Scheduler:
         self._gathering: list[Entry] = []  # chunks that are not due yet, by when they will be
         self._timers: list[Timer] = []
         self._versions: dict[int, int] = {}  # slot → count of touches: older entries are void
+        self._fellows = 1  # rows of the last talker batch
 
     def touch(self, utterance: Utterance, now: float) -> None:
         """Look at an utterance anew: something happened to it."""
@@ -84,6 +85,8 @@ class Scheduler:
         if anchor.stage is Stage.CODEC:
             soon = now + FRAME_SECONDS
             works += self._take(self._gathering, anchor, room - len(works), soon)
+        elif anchor.stage is Stage.TALKER:
+            self._fellows = len(works)
         return Batch(anchor.stage, works)
 
     def wake_at(self, now: float) -> float:
@@ -122,7 +125,20 @@ class Scheduler:
         rung = utterance.rung
         while rung and rungs[rung] > ready:
             rung -= 1
-        return min(ready, rungs[rung])
+        return min(ready, max(rungs[rung], self._least(utterance)))
+
+    def _least(self, utterance: Utterance) -> int:
+        """Return the frames of the first chunk: its sound must cover the making of the second.
+
+        That is a step among the present fellows, a decode, and the launch that may be under way.
+        """
+        if utterance.samples:
+            return 1
+        fellows, costs = self._fellows, self._costs
+        making = costs.predict(Stage.TALKER, fellows) + costs.predict(Stage.PREDICTOR, fellows)
+        making += costs.predict(Stage.CODEC, fellows)
+        blocked = costs.predict(Stage.PREDICTOR, fellows) if fellows > 1 else 0.0
+        return ceil((making + blocked + self._config.margin) / FRAME_SECONDS)
 
     def _chunk_due_at(self, work: Work, now: float) -> float:
         """A chunk goes at once when it is full or when no frame will join it.
@@ -131,9 +147,12 @@ class Scheduler:
         interrupted, so a step begun later than that would make the chunk late.
         """
         utterance = work.utterance
-        full = work.frames >= self._config.chunk_ladder[utterance.rung]
+        rung = self._config.chunk_ladder[utterance.rung]
+        full = work.frames >= max(rung, self._least(utterance))
         if full or utterance.stalled or utterance.resting:
             return now
+        if not utterance.samples:
+            return inf
         return work.latest_start - self._costs.step
 
     def _rested_at(self, utterance: Utterance, now: float) -> float:
