@@ -29,7 +29,7 @@ class ModelConfig:
     dtype: str = (
         "auto"  # Talker and Predictor: "auto" (fp32 on CPU, bf16 on CUDA), "float32", "bfloat16"
     )
-    threads: int = 0  # CPU threads of the model; 0: one per core, at most 4
+    threads: int = 0  # CPU threads of the model; 0: 1 if it is tiny, else one per core, at most 4
     slots: int = 8  # utterances at once
     rows: int = 32  # most works in one batch
     normalise: str = "auto"  # numbers to words: "auto" (embedded voice only), "on", "off"

@@ -28,7 +28,8 @@ from engine.work import Batch, Outcome, Stage, Ticket, Work
 
 logger = logging.getLogger(__name__)
 
-MOST_THREADS = 4  # small matrices gain nothing from more
+MOST_THREADS = 4
+TINY = 512  # hidden width up to which a second thread costs more than it brings
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +159,11 @@ def build(config: ModelConfig) -> ModelStages:
     Raises: ConfigError for a device or dtype that does not exist here, CheckpointError.
     """
     device = _device(config.device)
-    torch.set_num_threads(config.threads or min(MOST_THREADS, _cores()))
     path = locate(config.checkpoint)
     checkpoint = load(path, device=device, dtype=_dtype(config.dtype, device))
     settings = checkpoint.settings
+    is_tiny = checkpoint.config.talker.hidden_size <= TINY
+    torch.set_num_threads(config.threads or (1 if is_tiny else min(MOST_THREADS, _cores())))
     return ModelStages(
         checkpoint,
         name=path.name if Path(config.checkpoint).is_dir() else config.checkpoint,
