@@ -10,6 +10,7 @@ from engine.work import Stage
 ROW_SHARE = 0.2  # what one more row adds to a batch, as a share of the first: until measured
 FRAME_SHARE = 0.5  # the same for one more codec frame in a work
 LEARNING_RATE = 0.1  # weight of the newest launch in the running mean
+SURPRISE = 2.0  # a launch counts as at most so many times the mean: machines hiccup
 UNKNOWN = 0.01  # s, before anything was measured
 
 
@@ -23,7 +24,8 @@ class CostModel:
         """Take one measured launch into account."""
         known = self._seconds[stage]
         key = (rows, frames)
-        known[key] = known.get(key, seconds) * (1 - LEARNING_RATE) + seconds * LEARNING_RATE
+        mean = known.setdefault(key, seconds)
+        known[key] = mean + LEARNING_RATE * (min(seconds, SURPRISE * mean) - mean)
 
     def predict(self, stage: Stage, rows: int = 1, frames: int = 1) -> float:
         """Return the expected duration of a launch, s."""

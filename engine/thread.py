@@ -22,7 +22,8 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT = 0.1  # s between `Load` events
 WARM_UP_TEXT = "This sentence warms up every stage, so that the first listener need not wait."
-WARM_UP = "warm-up"
+WARM_UP_SECONDS = 1.2  # s of sound of each warm-up utterance
+WARM_UP_TOGETHER = (1, 3)  # utterances at once: the cost model learns what company costs
 
 
 class EngineThread:
@@ -98,12 +99,11 @@ class EngineThread:
         loop = EngineLoop(
             stages, self._config, emit=outbox.append, trim=lambda: LeadingSilence(self._config.trim)
         )
-        opened = Open(WARM_UP, voice=stages.info.default_voice, max_lead=None, max_audio=4.0)
-        commands: list[Command] = [opened, Append(WARM_UP, WARM_UP_TEXT), Finish(WARM_UP)]
-        loop.step(commands, time.monotonic())
-        while loop.busy:
-            if not loop.step([], time.monotonic()) and loop.oldest:
-                loop.oldest.wait(1.0)
+        for together in WARM_UP_TOGETHER:
+            loop.step(_warm_up(stages.info, min(together, stages.info.slots)), time.monotonic())
+            while loop.busy:
+                if not loop.step([], time.monotonic()) and loop.oldest:
+                    loop.oldest.wait(1.0)
         outbox.clear()
         gc.collect()
         gc.freeze()  # the model lives as long as the process: keep it out of every later collection
@@ -145,6 +145,18 @@ class EngineThread:
             if command is not None:
                 commands.append(command)
         return commands
+
+
+def _warm_up(info: Info, together: int) -> list[Command]:
+    commands: list[Command] = []
+    for name in (f"warm-up-{number}" for number in range(together)):
+        voice, limit = info.default_voice, WARM_UP_SECONDS
+        commands += [
+            Open(name, voice, max_lead=None, max_audio=limit),
+            Append(name, WARM_UP_TEXT),
+            Finish(name),
+        ]
+    return commands
 
 
 def build(config: EngineConfig) -> Stages:

@@ -16,6 +16,15 @@ def test_first_measurement_is_believed_and_later_ones_move_it() -> None:
     assert costs.predict(Stage.TALKER) == pytest.approx(0.010 + LEARNING_RATE * 0.010)
 
 
+def test_a_hiccup_moves_the_mean_a_little() -> None:
+    costs = CostModel()
+    costs.learn(Stage.TALKER, 1, 1, 0.010)
+
+    costs.learn(Stage.TALKER, 1, 1, 5.0)
+
+    assert costs.predict(Stage.TALKER) <= 0.0111
+
+
 def test_unmeasured_batch_is_scaled_from_its_nearest_neighbour() -> None:
     costs = CostModel()
     costs.learn(Stage.TALKER, 1, 1, 0.010)
