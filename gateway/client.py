@@ -217,11 +217,23 @@ class VoiceClient:
             utterance.n = fields["n"]
             self._by_n[fields["n"]] = utterance
         utterance.deliver(fields, now)
+        if fields["type"] == "started" and self.player:
+            self._order(utterance, self.player, now)
         if fields["type"] in FINAL:
             self._settle(utterance, fields, now)
 
+    def _order(self, utterance: Utterance, player: Player, now: float) -> None:
+        """Utterances may arrive in any order, but are heard in that of their `say`."""
+        assert utterance.n is not None
+        earlier = itertools.takewhile(lambda each: each is not utterance, self.utterances.values())
+        awaits = {each.name for each in earlier if each.n not in player.tracks}
+        player.expect(utterance.n, awaits, now)
+        player.release(utterance.name, now)
+
     def _settle(self, utterance: Utterance, fields: Fields, now: float) -> None:
         del self.utterances[utterance.name]
+        if self.player:
+            self.player.release(utterance.name, now)
         if utterance.n is None:
             return
         del self._by_n[utterance.n]

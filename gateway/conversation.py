@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from gateway import greeting, messages
-from gateway.acks import AckRefused, Link
+from gateway.acks import Link
 from gateway.common import Common
+from gateway.doors import token_valid
 from gateway.greeting import Terms
 from gateway.house import House
 from gateway.limits import Strikes, TokenBucket
@@ -22,11 +22,11 @@ from gateway.register import Register
 from gateway.requests import Ack, Bye, Cancel, Flush, Hello, Message, Ping, Say, Text, Unknown
 from gateway.sound_flow import SoundFlow
 from gateway.speaking import Speaking
+from gateway.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
 BAD_MESSAGES = 10  # within a minute close the session
-ACK_FLOOD = 100  # acks a second, for ten seconds, close the session
 
 
 class Conversation:
@@ -45,7 +45,7 @@ class Conversation:
     ) -> None:
         """`end` is called when the session has to close; `spawn` owns the tasks of utterances."""
         self.greeted = False
-        self.link = Link(house.config.ack_interval)
+        self._link = Link(house.config.ack_interval)
         self._house = house
         self._outbox = outbox
         self._session = session
@@ -57,9 +57,9 @@ class Conversation:
         self._common: Common | None = None
         self._leaving = False
         self._utterances = Register()
+        self._telemetry = Telemetry(self._link, self._utterances, outbox, end)
         limits = house.config.limits
         self._messages = TokenBucket(limits.messages_per_second, limits.message_burst)
-        self._flood = TokenBucket(ACK_FLOOD, 10 * ACK_FLOOD)
         self._bad = Strikes(BAD_MESSAGES, 60.0)
 
     @property
@@ -79,7 +79,7 @@ class Conversation:
             self._obey(message, now)
         except ProtocolError as problem:
             if problem.kind == "ack" and self.greeted:
-                self._distrust(now)
+                self._telemetry.distrust(now)
             self._refuse(problem, now)
 
     def leave(self) -> None:
@@ -106,7 +106,7 @@ class Conversation:
 
     def _obey(self, message: Message, now: float) -> None:
         if isinstance(message, Ack) and self._common:
-            self._ack(message, now)
+            self._telemetry.acked(message, now)
             return
         wait = self._messages.take(now)
         if wait:
@@ -153,7 +153,7 @@ class Conversation:
         self._common = Common(
             engine=house.engine,
             config=house.config,
-            link=self.link,
+            link=self._link,
             outbox=self._outbox,
             acks=hello.acks,
             wanted=frozenset(hello.want),
@@ -178,8 +178,7 @@ class Conversation:
     def _authorise(self, hello: Hello) -> None:
         if self._authorised:
             return
-        token = (hello.token or "").encode()
-        if not any(hmac.compare_digest(token, each.encode()) for each in self._house.config.tokens):
+        if not token_valid(hello.token or "", self._house.config.tokens):
             raise ProtocolError("unauthorized", "hello: `token`: want a valid one", param="token")
         self._authorised = True
 
@@ -272,28 +271,6 @@ class Conversation:
         )
         self._outbox.put(messages.error(problem, n=over.n, heard=heard))
 
-    def _ack(self, ack: Ack, now: float) -> None:
-        if self._flood.take(now):
-            self._end(End(1008, "rate_limited", ProtocolError("rate_limited", "too many acks")))
-            return
-        if not self.link.trusted:
-            return
-        try:
-            speaking = self._utterances.numbered(ack.n)
-        except LookupError:
-            self._refuse_ack(AckRefused("n", f"no such utterance: {ack.n}"), ack, now)
-            return
-        if speaking is None:
-            return
-        last = speaking.sound.listener.last
-        news = last is None or ack.state != last.state
-        if speaking.sound.stopped or (speaking.acks.take(now) and not news):
-            return
-        try:
-            speaking.acked(ack, now)
-        except AckRefused as refusal:
-            self._refuse_ack(refusal, ack, now)
-
     # ------------------------------------------------------------------ utterances
 
     def _predecessor(self, speaking: Speaking) -> Speaking | None:
@@ -318,19 +295,3 @@ class Conversation:
             self._outbox.put(messages.error(problem))
             if problem.code.startswith("invalid_") and self._bad.add(now):
                 self._end(End(1008, problem.code, problem))
-
-    def _refuse_ack(self, refusal: AckRefused, ack: Ack, now: float) -> None:
-        problem = ProtocolError(
-            "invalid_message",
-            f"ack: `{refusal.param}`: {refusal.message}",
-            param=refusal.param,
-            ref=ack.ref,
-        )
-        self._outbox.put(messages.error(problem))
-        self._distrust(now)
-
-    def _distrust(self, now: float) -> None:
-        if self.link.strike(now):
-            logger.warning("distrusted session=%s refused=%d", self._session, self.link.refused)
-            text = "acks are ignored from now on: too many of them state what cannot be"
-            self._outbox.put(messages.warning("telemetry_untrusted", text))

@@ -42,6 +42,7 @@ class Track:
     acked_state: PlaybackState | None = None
     rx: float = 0.0  # s, arrival of chunk `seq`
     echo: int = 0  # its `sent_at`
+    awaits: set[str] = field(default_factory=set)  # utterances to be heard before, not here yet
     turns: list[Turn] = field(default_factory=list)  # the latest, for what reaches the ear later
 
     @property
@@ -82,8 +83,22 @@ class Player:
 
     @property
     def current(self) -> Track | None:
-        """The first track that has not ended."""
-        return next((each for each in self.tracks.values() if each.state != "ended"), None)
+        """The track whose turn it is: the lowest number that has not ended."""
+        waiting = [track for track in self.tracks.values() if track.state != "ended"]
+        first = min(waiting, key=lambda track: track.n, default=None)
+        return None if first is None or first.awaits else first
+
+    def expect(self, n: int, awaits: set[str], now: float) -> None:
+        """An utterance begins to arrive that must wait for others that have not."""
+        self.advance(now)
+        self.tracks[n] = Track(n, awaits=awaits)
+
+    def release(self, utterance: str, now: float) -> None:
+        """Nobody has to wait for this utterance any more: it arrives, or never will."""
+        self.advance(now)
+        for track in self.tracks.values():
+            track.awaits.discard(utterance)
+        self.advance(now)
 
     def received(self, chunk: Chunk, now: float) -> None:
         """A chunk has arrived."""

@@ -60,14 +60,18 @@ class Session:
                 await self._serve(group, authorised)
         except* Exception:
             logger.exception("broke session=%s", self.id)
+            self._release()
             await self._write_end(
                 End(1011, "internal", ProtocolError("internal", "the server made a mistake"))
             )
         finally:
             self._house.sessions.discard(self)
             self._over.set()
-            if self._conversation:
-                self._conversation.stop()
+            self._release()
+
+    def _release(self) -> None:
+        if self._conversation:
+            self._conversation.stop()
 
     def end(self, end: End) -> None:
         """Ask the session to end; the first reason given stands."""
@@ -137,8 +141,7 @@ class Session:
         elif message.type is WSMsgType.PING:
             self._outbox.put_pong(message.data)
         elif message.type is WSMsgType.PONG:
-            for sound, seq in self._pings.pop(bytes(message.data), ()):
-                sound.arrived(seq)
+            self._ponged(bytes(message.data))
         elif message.type is WSMsgType.BINARY:
             text = "want JSON text messages, got a binary one"
             self.end(End(1003, "invalid_message", ProtocolError("invalid_message", text)))
@@ -232,6 +235,12 @@ class Session:
         if len(self._pings) < 8:
             self._pings[payload] = [(each, each.listener.last_seq) for each in outstanding]
         self._outbox.put(Ping(payload))
+
+    def _ponged(self, payload: bytes) -> None:
+        """What was sent before that ping has arrived; earlier pings need no answer of their own."""
+        while payload in self._pings:
+            for sound, seq in self._pings.pop(next(iter(self._pings))):
+                sound.arrived(seq)
 
 
 def _slow(message: str, *, abort: bool) -> End:

@@ -243,3 +243,14 @@ async def test_page_and_scripts_come_with_their_headers(serve, http, tmp_path, m
     for path in ("/secret.pem", "/nothing.js", "/../pyproject.toml", "/%2e%2e/pyproject.toml"):
         async with http.get(served.url + path) as missing:
             assert missing.status == 404
+
+
+async def test_two_origins_are_refused(serve):
+    served = await serve(origins=("https://voice.example",))
+    origins = [("Origin", "https://voice.example"), ("Origin", "https://evil.example")]
+
+    with pytest.raises(InvalidStatus) as caught:
+        async with opened(served.voice_url, additional_headers=origins):
+            pass
+
+    assert caught.value.response.status_code == 403

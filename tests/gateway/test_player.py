@@ -132,3 +132,19 @@ def test_has_ended_when_the_last_sound_was_heard_not_when_it_was_rendered():
         ("playing", 0),
         ("ended", 100),
     ]
+
+
+def test_utterance_that_arrives_too_early_waits_for_its_turn():
+    player = Player()
+    player.expect(2, {"first"}, 10.0)
+    player.received(chunk(0, 0, 0.2, last=True, n=2), 10.0)
+    player.advance(10.5)
+    early = player.tracks[2].started_at
+
+    player.received(chunk(0, 0, 0.1, last=True, n=1), 10.5)
+    player.release("first", 10.5)
+    player.advance(11)
+
+    assert early is None
+    assert player.tracks[1].started_at == 10.5
+    assert player.tracks[2].started_at == pytest.approx(10.6)

@@ -525,6 +525,40 @@ async def test_fatal_error_precedes_the_close(serve, messages, code, error):
     assert served.engine.opened == 0
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "",
+        "[]",
+        "null",
+        '"hello"',
+        "{'type':'say'}",
+        '{"type":"say","utterance":"u","text":' + "[" * 20_000 + "]" * 20_000 + "}",
+        '{"type":"say","utterance":"u","seed":' + "9" * 5_000 + "}",
+        '{"type":"say","utterance":"u","text":NaN}',
+        '{"type":"say","utterance":"u","seed":1e999}',
+        '{"type":"ack","n":1,"seq":0,"played_ms":NaN,"t_ms":1,"latency_ms":0}',
+    ],
+    ids=lambda raw: raw[:24],
+)
+async def test_bad_json_is_answered_and_harms_nobody(serve, raw, caplog):
+    served = await serve(FakeEngine(silent=True))
+    async with greeted(served.voice_url) as wire:
+        await wire.send("say", utterance="other", text="Hi", mode="parallel")
+        await until(lambda: served.engine.live == 1)
+        await wire.raw(raw)
+
+        error = await wire.answer("error")
+
+        assert error["code"] in ("invalid_json", "invalid_message")
+        assert error["code"] == "invalid_json" or error["param"] in ("text", "seed", "played_ms")
+        served.engine.silent = False
+        await wire.send("text", utterance="other", last=True)
+        assert (await wire.answer("done", utterance="other"))["reason"] == "complete"
+        assert await wire.works()
+    assert "Traceback" not in caplog.text
+
+
 async def test_oversized_message_closes_with_1009(serve):
     served = await serve()
     async with greeted(served.voice_url) as wire:
