@@ -23,7 +23,7 @@ START_LIMIT = 180.0  # s without a line: a cold import of torch on a busy machin
 STOP_LIMIT = 30.0  # s from SIGTERM to the end
 
 
-def program() -> Path:
+def installed() -> Path:
     """Find `playhead` beside the running interpreter, else on the path.
 
     Raises: FileNotFoundError saying how to install it.
@@ -36,14 +36,18 @@ def program() -> Path:
 
 
 @contextmanager
-def serving(playhead: Path, arguments: Sequence[str] = ()) -> Iterator[str]:
+def serving(program: Sequence[str], arguments: Sequence[str] = ()) -> Iterator[str]:
     """Start a server on a free port, in an empty folder, and give its address once it is ready.
+
+    Args:
+        program: what runs `playhead`, such as the path of the installed script.
+        arguments: of `serve`.
 
     Raises: RuntimeError with what the server printed, if it ends or stays silent instead.
     """
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
-            [str(playhead), "serve", "--port", "0", *arguments],
+            [*program, "serve", "--port", "0", *arguments],
             cwd=folder,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,

@@ -13,8 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.serving import serving
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+HERE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); "  # the checkout, installed or not
+PLAYHEAD = (sys.executable, "-c", f"{HERE}from gateway.cli import main; sys.exit(main())")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^(> )?```(\w*)\n(.*?)^(?:> )?```", re.MULTILINE | re.DOTALL)
 UNIT = r"(?:ms|s|µs|%|×|x|dB|kB|MB|GB|KiB|MiB|kbit/s|/s|\$)"
@@ -46,11 +50,9 @@ def anchors(path: Path) -> set[str]:
 
 @cache
 def help_of(*words: str) -> str:
-    """What `playhead … --help` prints, from the checkout, installed or not."""
-    script = "import sys; from gateway.cli import main; sys.argv[0] = 'playhead'; sys.exit(main())"
+    """What `playhead … --help` prints."""
     done = subprocess.run(
-        [sys.executable, "-c", script, *words, "--help"],
-        cwd=ROOT,
+        [*PLAYHEAD, *words, "--help"],
         env={**os.environ, "COLUMNS": "200"},
         capture_output=True,
         text=True,
@@ -84,6 +86,20 @@ def test_readme_installs_and_serves_with_one_command_and_tests_with_another() ->
 
     assert [line for line in shown if line == f"{start}. && .venv/bin/playhead serve"]
     assert [line for line in shown if line == f"{start}'.[test]' && .venv/bin/pytest"]
+
+
+@pytest.mark.slow
+def test_python_of_the_readme_runs() -> None:
+    (example,) = (block for _, language, block in FENCE.findall(README) if language == "python")
+
+    with serving(PLAYHEAD, ["--config", str(ROOT / "configs" / "fake.toml")]) as url:
+        here = example.replace("127.0.0.1:8000", url.partition("//")[2])
+        done = subprocess.run(
+            [sys.executable, "-c", here], cwd=ROOT, capture_output=True, text=True, timeout=60
+        )
+
+    assert here != example
+    assert re.fullmatch(r"[\d.]+ The meeting.*\n", done.stdout), done.stderr
 
 
 def test_ci_runs_the_test_command_of_the_readme_word_for_word() -> None:

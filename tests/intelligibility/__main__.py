@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.intelligibility.recognizer import Recognizer
 from tests.intelligibility.wer import edits, word_error_rate, words
-from tests.serving import program, serving
+from tests.serving import installed, serving
 
 SENTENCES = Path(__file__).with_name("sentences.txt").read_text(encoding="utf-8").splitlines()
 
@@ -28,7 +28,7 @@ Speak = Callable[[str, Path], None]  # (sentence, sound file to write)
 def main() -> None:
     """Measure both voices and print the comparison."""
     options = arguments()
-    running = nullcontext(options.url) if options.url else serving(options.playhead)
+    running = nullcontext(options.url) if options.url else serving([str(options.playhead)])
     with tempfile.TemporaryDirectory() as temporary, running as url:
         recognizer = Recognizer(Path(temporary))
         folder = options.keep or Path(temporary)
@@ -46,7 +46,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--teacher", default="rms", help="the flite voice that taught it")
     parser.add_argument("--keep", type=Path, help="an existing folder for the sound files")
     options = parser.parse_args()
-    options.playhead = options.playhead or program()
+    options.playhead = options.playhead or installed()
     return options
 
 

@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("playhead", type=Path, help="the program installed from that wheel")
     options = parser.parse_args()
     contents(options.wheel)
-    with tempfile.TemporaryDirectory() as folder, serving(options.playhead) as url:
+    with tempfile.TemporaryDirectory() as folder, serving([str(options.playhead)]) as url:
         page(url)
         voice(options.playhead, url, Path(folder) / "spoken.wav")
 
