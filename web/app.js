@@ -7,7 +7,7 @@
 import { Banners } from "./banners.js";
 import { CaptionView } from "./caption-view.js";
 import { textPosition } from "./captions.js";
-import { VoiceClient } from "./client.js";
+import { VoiceClient, VoiceError } from "./client.js";
 import { ConnectionView } from "./connection-view.js";
 import { showEvents, showFirstAudio, showSession, showTiles } from "./engineering.js";
 import { bindKeys, bindRadios } from "./keys.js";
@@ -28,6 +28,7 @@ const voice = new VoiceClient({
   url: "v1/voice",
   token: sessionStorage.getItem("playhead-token") ?? undefined,
   decoder: query.get("decoder") ?? "auto",
+  want: ["marks", "stats"],
 });
 const store = new Store();
 const banners = new Banners($("banners"));
@@ -101,6 +102,7 @@ function finished(result) {
   store.log(word, { note: `heard ${seconds} s` });
   dirty = true;
   if (store.shown?.id !== result.id) return;
+  typing.abandon();
   resume();
   const complete = result.reason === "complete";
   captions.setText(utterance.text);
@@ -311,11 +313,18 @@ function start() {
   $("text").value = link.get("text") ?? SAMPLES[3][1];
   bindControls();
   grow();
-  voice.connect().catch(() => {}); // the pill and the banners tell
+  voice.connect().catch(notConnected);
   plots.open();
   setInterval(refresh, REFRESH);
   setInterval(() => ($("runway").ariaLabel = Runway.words(store.shown, absolute())), 5000);
   requestAnimationFrame(draw);
+}
+
+/** A refusal is told by pill and banner; anything else kept the player from being built. */
+function notConnected(error) {
+  if (error instanceof VoiceError) return;
+  $("problem").textContent = `This browser cannot play here: ${error.message}`;
+  $("problem").hidden = false;
 }
 
 /** Browsers give worklets and WebCodecs to https and localhost only. */

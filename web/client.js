@@ -39,7 +39,7 @@ export class VoiceClient extends Emitter {
    * @param {"auto" | number} [options.holdMs] sound to hold before starting; "auto": 0 on a calm network
    * @param {number} [options.maxLeadMs] the most unheard sound the server may send
    * @param {boolean} [options.reconnect]
-   * @param {string[]} [options.want] optional messages of the server: "marks", "stats"
+   * @param {string[]} [options.want] optional messages of the server: "marks" (default), "stats"
    * @param {AudioContext} [options.audioContext] must run at 48 000 Hz
    * @param {string | URL} [options.workletUrl]
    * @param {string | URL} [options.workerUrl]
@@ -167,7 +167,7 @@ export class VoiceClient extends Emitter {
 
   interruptOne(utterance, reason) {
     const id = this.stops; // not a new epoch: the others go on
-    if (utterance.n !== null) this.audio.control?.postMessage({ t: "cancel", n: utterance.n, id, epoch: id });
+    if (utterance.key !== null) this.audio.control?.postMessage({ t: "cancel", n: utterance.key, id, epoch: id });
     const at = performance.timeOrigin + performance.now();
     this.post({ t: "interrupt", id, utterance: utterance.id, reason, at });
     return utterance.finished;

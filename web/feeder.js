@@ -11,7 +11,8 @@ const AHEAD = 4000 * TICKS_PER_MS;
 
 /** Sound of one utterance on its way from the socket to the player. */
 export class Feed {
-  constructor(track, decoder) {
+  constructor(key, track, decoder) {
+    this.key = key; // its number in the player
     this.track = track;
     this.decoder = decoder;
     this.chunks = []; // not decoded yet
@@ -37,8 +38,8 @@ export class Feeder {
   }
 
   /** Utterances are heard in the order of this call. */
-  open(track, decoder) {
-    const feed = new Feed(track, decoder);
+  open(key, track, decoder) {
+    const feed = new Feed(key, track, decoder);
     this.feeds = this.feeds.filter(({ closed, posted, track: { over } }) => !closed || (posted > 0 && !over));
     this.feeds.push(feed);
     return feed;
@@ -96,7 +97,7 @@ export class Feeder {
   #give(feed, pcm, seq, last) {
     feed.posted += pcm.length;
     feed.decodedAt ??= this.now();
-    const message = { t: "pcm", n: feed.track.n, seq, pcm, last, epoch: this.epoch };
+    const message = { t: "pcm", n: feed.key, seq, pcm, last, epoch: this.epoch };
     this.post(message, [pcm.buffer]);
   }
 

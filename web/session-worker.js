@@ -31,10 +31,5 @@ onmessage = ({ data }) => {
     session = new Session({ ...data.options, tell });
     return;
   }
-  if (data.t === "player") {
-    data.port.onmessage = (event) => session.fromPlayer(event.data);
-    session.attachPlayer(data.port, data.sink);
-    return;
-  }
   session.command(data);
 };

@@ -1,22 +1,20 @@
 /**
- * One voice session: utterances, commands of the page, messages of the server, reports of the player.
+ * One voice session: utterances, commands of the page, messages of the server.
  *
  * Lives in the worker. Time is `performance.now()` on the wire and `absolute()` towards the page,
  * whose own clock has another origin.
  */
 
 import { Track, Jitter } from "./acks.js";
-import { EarClock } from "./clock.js";
 import { DecoderPool } from "./decoder.js";
 import { Feeder } from "./feeder.js";
+import { Hearing } from "./hearing.js";
 import { ChunkError, hello, parseChunk, say, textMessages } from "./protocol.js";
 import { Socket } from "./socket.js";
-import { chunkView, finishedView, ms, playView, reportView } from "./views.js";
+import { chunkView, finishedView, ms } from "./views.js";
 
-const SILENT_PLAYER = 350; // ms without a report: the audio clock stands still
 const STOP_TIMEOUT = 150; // ms to wait for the player's confirmation of a stop
 const CANCEL_TIMEOUT = 1500; // ms to wait for the server's `cancelled`
-const FORGET_AFTER = 10_000; // ms in which late chunks of a finished utterance are still known
 const PING_EVERY = 5000;
 const MESSAGE_POINTS = 2000; // code points in one message
 
@@ -27,10 +25,12 @@ const absolute = () => performance.timeOrigin + performance.now();
 class Entry {
   constructor(id, feed, askedAt) {
     this.id = id;
+    this.key = feed.key; // its number in the player; numbers on the wire begin anew with each session
     this.feed = feed;
     this.track = feed.track;
     this.times = { asked: askedAt }; // absolute ms: asked, arrived, decoded, started, heard
     this.sent = false; // `say` is on the wire
+    this.acking = false; // between `started` and a stop or a lost connection
     this.ended = null; // the server's last word: {reason, …}
     this.stop = null; // {id, at, reason, confirmed}: stopped by the user
     this.finished = false;
@@ -45,18 +45,20 @@ export class Session {
     this.options = options;
     this.tell = options.tell;
     this.entries = new Map(); // by id, in the order of `say`
-    this.numbers = new Map(); // by n
+    this.numbers = new Map(); // by n, of the present connection
+    this.keys = 0;
     this.pending = []; // messages that wait for the connection or for a stop to be confirmed
     this.ready = false; // the server has said hello
-    this.ackInterval = 100;
-    this.clock = new EarClock();
     this.jitter = new Jitter();
     this.pool = new DecoderPool(options.decoder);
-    this.feeder = new Feeder((message, transfer) => this.player?.postMessage(message, transfer), absolute);
-    this.player = null;
-    this.sink = "none";
-    this.hidden = false;
-    this.reportAt = now();
+    this.hearing = new Hearing({
+      tell: this.tell,
+      ack: (message) => this.socket.send(message),
+      rendered: (entry) => this.#rendered(entry),
+      heard: (entry) => entry.ended && this.#finish(entry),
+      decoder: () => this.pool.kind,
+    });
+    this.feeder = new Feeder((message, transfer) => this.hearing.post(message, transfer), absolute);
     this.badChunks = 0;
     this.socket = new Socket(options.url, { token: options.token, reconnect: options.reconnect ?? true }, {
       open: () => this.socket.send(this.hello),
@@ -64,13 +66,7 @@ export class Session {
       closed: (info) => this.#disconnected(info),
       state: (name, info) => this.tell({ k: "state", state: name, ...info }, true),
     });
-    setInterval(() => this.#watch(), 100);
     setInterval(() => this.#ping(), PING_EVERY);
-  }
-
-  attachPlayer(port, sink) {
-    this.player = port;
-    this.sink = sink;
   }
 
   /** A command of the page; unknown ones are a bug of ours. */
@@ -78,14 +74,13 @@ export class Session {
     const commands = {
       connect: () => this.#connect(),
       close: () => this.#close(),
-      clock: () => this.clock.update(message.reading),
-      hidden: () => (this.hidden = message.hidden),
+      player: () => this.hearing.attach(message.port, message.sink),
+      clock: () => this.hearing.clock.update(message.reading),
+      hidden: () => (this.hearing.hidden = message.hidden),
       say: () => this.#say(message),
       text: () => this.#text(message),
       flush: () => this.#send({ type: "flush", utterance: message.id }),
       interrupt: () => this.#interrupt(message),
-      pause: () => this.player?.postMessage({ t: "pause" }),
-      resume: () => this.player?.postMessage({ t: "resume" }),
     };
     commands[message.t]();
   }
@@ -99,7 +94,7 @@ export class Session {
       maxLeadMs: options.maxLeadMs,
       token: options.token,
       defaults: options.defaults,
-      want: options.want ?? ["marks", "stats"],
+      want: options.want ?? ["marks"],
     });
     this.socket.connect();
   }
@@ -112,8 +107,10 @@ export class Session {
   // ------------------------------------------------------------------ utterances
 
   #say({ id, text = "", last = false, options = {}, askedAt }) {
-    const feed = this.feeder.open(new Track(-1, id), this.pool.open());
-    this.entries.set(id, new Entry(id, feed, askedAt));
+    const feed = this.feeder.open(++this.keys, new Track(-1, id), this.pool.open());
+    const entry = new Entry(id, feed, askedAt);
+    this.entries.set(id, entry);
+    this.hearing.entries.set(entry.key, entry);
     const points = Array.from(text);
     const rest = points.slice(MESSAGE_POINTS).join("");
     this.#send(say(id, points.slice(0, MESSAGE_POINTS).join(""), last && !rest, options));
@@ -127,9 +124,8 @@ export class Session {
 
   /** In order and only on an open session; while a stop is being confirmed, after its `cancel`. */
   #send(message) {
-    const stopping = [...this.entries.values()].some(({ stop }) => stop && !stop.confirmed);
-    if (!this.ready || stopping || this.pending.length > 0) this.pending.push(message);
-    else this.#deliver(message);
+    this.pending.push(message);
+    this.#release();
   }
 
   #deliver(message) {
@@ -144,8 +140,9 @@ export class Session {
   }
 
   #release() {
-    const messages = this.ready ? this.pending.splice(0) : [];
-    for (const message of messages) this.#deliver(message);
+    const stopping = [...this.entries.values()].some(({ stop }) => stop && !stop.confirmed);
+    if (!this.ready || stopping) return;
+    for (const message of this.pending.splice(0)) this.#deliver(message);
   }
 
   /** Barge-in. The page has muted the player already; here the server learns what was heard. */
@@ -164,9 +161,9 @@ export class Session {
   }
 
   #mute(entry) {
-    const { n } = entry.track;
+    entry.acking = false;
     this.feeder.drop(entry.feed);
-    if (n >= 0) this.player?.postMessage({ t: "cancel", n, id: entry.stop.id, epoch: this.feeder.epoch });
+    this.hearing.post({ t: "cancel", n: entry.key, id: entry.stop.id, epoch: this.feeder.epoch });
   }
 
   /** The player is silent, or was never heard: tell the server the exact position. */
@@ -184,6 +181,12 @@ export class Session {
     this.#release();
   }
 
+  /** The player has moved on. */
+  #rendered(entry) {
+    if (entry?.stop && entry.track.over) this.#stopped(entry);
+    this.feeder.pump();
+  }
+
   /** The server's last word about an utterance; the page hears of the end when all of it was heard. */
   #end(entry, ended) {
     if (entry.finished) return;
@@ -198,8 +201,8 @@ export class Session {
     if (entry.finished) return;
     entry.finished = true;
     this.entries.delete(entry.id);
-    const { n } = entry.track;
-    setTimeout(() => this.numbers.get(n) === entry && this.numbers.delete(n), FORGET_AFTER);
+    this.hearing.entries.delete(entry.key);
+    if (this.numbers.get(entry.track.n) === entry) this.numbers.delete(entry.track.n);
     this.tell(finishedView(entry), true);
   }
 
@@ -225,7 +228,7 @@ export class Session {
 
   #welcome(message) {
     this.ready = true;
-    this.ackInterval = message.ack?.interval_ms ?? 100;
+    this.hearing.interval = message.ack?.interval_ms ?? 100;
     this.pool.rate = message.audio?.sample_rate ?? 24_000;
     this.pool.preSkip = message.audio?.pre_skip ?? 312;
     this.jitter = new Jitter();
@@ -237,10 +240,11 @@ export class Session {
 
   #started(entry, { n, hold_ms: serverHold = 0 }) {
     entry.track.n = n;
+    entry.acking = !entry.stop;
     this.numbers.set(n, entry);
     const own = typeof this.options.holdMs === "number" ? this.options.holdMs : this.jitter.hold();
-    this.player?.postMessage({ t: "hold", ms: Math.max(own, serverHold) });
-    this.tell({ k: "started", id: entry.id, n }, true);
+    this.hearing.post({ t: "hold", ms: Math.max(own, serverHold) });
+    this.tell({ k: "started", id: entry.id, n, key: entry.key }, true);
   }
 
   #chunk(buffer) {
@@ -256,8 +260,7 @@ export class Session {
     if (!entry || entry.stop || entry.finished) return;
     const { track, feed, times } = entry;
     const rx = now();
-    const ear = this.clock.frameAt(absolute(), track.frame);
-    const slack = chunk.seq === 0 ? null : track.slack(ear);
+    const slack = chunk.seq === 0 ? null : track.slack(this.hearing.ear(track.frame));
     times.arrived ??= absolute();
     track.receive(chunk, rx);
     this.jitter.add(rx, chunk.sentAt);
@@ -289,7 +292,9 @@ export class Session {
 
   #disconnected(info) {
     this.ready = false;
+    this.numbers.clear();
     for (const entry of [...this.entries.values()]) {
+      entry.acking = false;
       if (entry.sent || !info.retry) this.#end(entry, { reason: "connection_lost", code: String(info.code) });
     }
     this.pending = this.pending.filter(({ utterance }) => this.entries.get(utterance)?.sent === false);
@@ -297,58 +302,5 @@ export class Session {
 
   #ping() {
     if (this.ready) this.socket.send({ type: "ping", id: 0, t_ms: now() });
-  }
-
-  // ------------------------------------------------------------------ player
-
-  /** A report or an event of the player. */
-  fromPlayer(message) {
-    this.reportAt = now();
-    const at = absolute();
-    const ear = this.clock.frameAt(at, message.f);
-    const entry = this.numbers.get(message.n);
-    if (entry) {
-      entry.track.apply(message, ear);
-      if (message.k !== "r") this.#event(entry, message, at);
-    }
-    this.#acks(ear, at, false);
-    if (message.k === "r" && entry && !entry.finished) {
-      const seen = { latency: message.f - ear, source: this.clock.source, decoder: this.pool.kind, at };
-      this.tell(reportView(entry, message, seen));
-    }
-    if (entry?.stop && entry.track.over) this.#stopped(entry);
-    this.feeder.pump();
-  }
-
-  #event(entry, message, at) {
-    if (message.k === "start") {
-      entry.times.decoded = entry.feed.decodedAt;
-      entry.times.started = at;
-      entry.times.heard = this.clock.timeOf(message.f, at, message.f);
-    }
-    this.tell(playView(entry, message, at), message.k !== "resume");
-  }
-
-  /** Send the acks that are due; `ear` is the frame at the listener's ear at absolute time `at`. */
-  #acks(ear, at, clockStopped) {
-    const wire = at - performance.timeOrigin;
-    for (const entry of new Set(this.numbers.values())) {
-      const { track } = entry;
-      if (entry.finished) continue;
-      const before = track.heard;
-      if (!clockStopped) track.listen(ear);
-      if (!entry.stop && this.ready && track.due(wire, this.ackInterval)) {
-        const { hidden, sink } = this;
-        this.socket.send(track.ack(wire, { clockStopped, hidden, sink, latencySource: this.clock.source }));
-      }
-      if (track.heard !== before) this.tell({ k: "heard", id: entry.id, heard_ms: ms(track.heard) });
-      if (track.state === "ended" && entry.ended) this.#finish(entry);
-    }
-  }
-
-  /** Silence from the player must not look like playing: the audio clock stands still. */
-  #watch() {
-    if (now() - this.reportAt < SILENT_PLAYER) return;
-    this.#acks(0, absolute(), true);
   }
 }

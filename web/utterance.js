@@ -19,6 +19,7 @@ export class Utterance {
     this.client = client;
     this.id = id;
     this.n = null; // its number on the wire, once started
+    this.key = null; // its number in the player
     this.text = "";
     this.position = { heardMs: 0, renderedMs: 0, bufferedMs: 0, receivedMs: 0 };
     this.stoppedIn = undefined;
@@ -60,7 +61,7 @@ export class Utterance {
 
   /** A message of the worker about this utterance. */
   receive(kind, event) {
-    if (kind === "started") this.n = event.n;
+    if (kind === "started") Object.assign(this, { n: event.n, key: event.key });
     if (kind === "stopped") this.stoppedIn = event.took_ms;
     if (kind === "heard") this.position.heardMs = event.heard_ms;
     if (kind === "report") {

@@ -32,7 +32,7 @@ LADDER = (4, 8, 16, 32, 48)  # packets per chunk
 class Script:
     """How the next utterances are spoken."""
 
-    seconds: float = 2.0
+    seconds: float = 1.2
     pcm: Samples | None = None  # spoken as PCM at 48 kHz; None: Opus
     ladder: tuple[int, ...] = LADDER  # 20 ms units per chunk; the last one repeats
     rate: float = 0.2  # seconds it takes to make one second of sound

@@ -27,11 +27,11 @@ async def heard(player: Player, seconds: float, **options: object) -> np.ndarray
 async def test_every_sample_of_pcm_is_played_once_and_in_order(
     player: Player, gateway: FakeGateway
 ) -> None:
-    sound = coded(3.0)
-    gateway.script = Script(seconds=3.0, pcm=sound)
+    sound = coded(1.5)
+    gateway.script = Script(seconds=1.5, pcm=sound)
     await player.open(gateway.url, decoder="pcm")
 
-    recording = await heard(player, 3.0)
+    recording = await heard(player, 1.5)
 
     assert np.array_equal(recording, sound[:-1])
 
@@ -153,7 +153,7 @@ async def test_stalls_fade_are_counted_and_are_the_only_silence(
 async def test_a_busy_page_stops_neither_sound_nor_acks(
     player: Player, gateway: FakeGateway
 ) -> None:
-    gateway.script = Script(seconds=3.0, ladder=(4, 8, 8), rate=0.6)
+    gateway.script = Script(seconds=2.6, ladder=(4, 8, 8), rate=0.6)
     await player.open(gateway.url)
     await player.speak()
     await player.wait_event("play", event="start")
@@ -212,12 +212,12 @@ async def test_acks_are_honest_and_end_with_ended(player: Player, gateway: FakeG
     acks = gateway.received("ack")
     played = [ack["played_ms"] for ack in acks]
     assert played == sorted(played)
-    assert played[-1] == pytest.approx(2000, abs=0.2)
+    assert played[-1] == pytest.approx(1200, abs=0.2)
     assert acks[-1]["state"] == "ended"
     assert {"n", "seq", "played_ms", "t_ms", "latency_ms"} <= acks[0].keys()
-    moving = [ack for ack in acks if ack["state"] == "playing" and 100 < ack["played_ms"] < 1900]
+    moving = [ack for ack in acks if ack["state"] == "playing" and 100 < ack["played_ms"] < 1100]
     offsets = [ack["t_ms"] - ack["played_ms"] for ack in moving]
-    assert len(moving) >= 15
+    assert len(moving) >= 8
     assert np.ptp(offsets) < 25  # a straight line: the ear moves in real time
 
 
@@ -227,11 +227,15 @@ async def test_a_cut_connection_plays_what_arrived_and_comes_back(
     gateway.script = Script(seconds=3.0, cut_after=2)
     await player.open(gateway.url)
 
-    finished = await player.finished(await player.speak())
+    first = await player.speak()
+    await player.wait_event("state", state="reconnecting")
     gateway.script = Script(seconds=0.4)
     again = await player.finished(await player.speak())
+    finished = await player.finished(first)
 
     assert finished["reason"] == "connection_lost"
+    assert gateway.spoken["u1"].n == gateway.spoken["u2"].n  # numbers begin anew
+    assert again["heard_ms"] == pytest.approx(400, abs=0.2)
     assert finished["heard_ms"] == finished["received_ms"] > 500
     assert again["reason"] == "complete"
     states = [event["state"] for event in await player.events("state")]
@@ -259,7 +263,7 @@ async def test_a_minute_at_once_is_decoded_no_more_than_4_s_ahead(
     await player.open(gateway.url)
     await player.speak()
     await player.wait_event("play", event="start")
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(0.7)
 
     reports = await player.events("report")
     await player.interrupt()
@@ -284,7 +288,7 @@ async def test_pause_keeps_the_place_and_resume_goes_on(
 
     states = [ack["state"] for ack in gateway.received("ack")]
     assert "paused" in states
-    assert (finished["stalls"], finished["heard_ms"]) == (0, pytest.approx(2000, abs=0.2))
+    assert (finished["stalls"], finished["heard_ms"]) == (0, pytest.approx(1200, abs=0.2))
 
 
 async def test_streamed_text_arrives_in_pieces_and_is_spoken(
