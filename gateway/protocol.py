@@ -15,6 +15,8 @@ import msgspec
 from gateway.requests import ID_PATTERN, KINDS, Message, Unknown
 
 PROTOCOL = "voice.v1"
+# Unicode categories with a sound of their own; not So: emoji are silent
+SPOKEN_CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No", "Sc", "Sm"})
 _M = TypeVar("_M", bound=Message)
 
 
@@ -138,5 +140,5 @@ def clean_text(text: str) -> str:
 
 
 def speakable(text: str) -> bool:
-    """Whether there is anything to say: a letter, a digit or a symbol."""
-    return any(unicodedata.category(letter)[0] in "LNS" for letter in text)
+    """Whether there is anything to say: a letter, a digit, a currency or a mathematical sign."""
+    return any(unicodedata.category(letter) in SPOKEN_CATEGORIES for letter in text)

@@ -28,7 +28,7 @@ TICK = 1.0  # s between looks of the watch, at most
 AGE_NOTICE = 60.0  # s between `bye` and the end of a session that has lived its time
 UNRECEIVED = 3.0  # s of sound under way without a sign of arrival: a ping asks for one
 HIGH_WATER = 32_768  # bytes in the transport before the writer waits
-ABNORMAL = 1006  # never on the wire: there was no closing handshake
+LEFT = End(1006, "left", left=True)  # there was no closing handshake: 1006 is never on the wire
 
 
 class Session:
@@ -68,6 +68,15 @@ class Session:
             self._house.sessions.discard(self)
             self._over.set()
             self._release()
+            self._log_end()
+
+    def _log_end(self) -> None:
+        known = self._ending.done() and not self._ending.cancelled()
+        end = self._ending.result() if known else LEFT
+        age = time.monotonic() - self._born
+        logger.info(
+            "ended session=%s code=%d reason=%s age=%.1f", self.id, end.code, end.reason, age
+        )
 
     def _release(self) -> None:
         if self._conversation:
@@ -117,7 +126,6 @@ class Session:
         if not writer.done():  # it waits for a peer that does not read
             writer.cancel()
             self._transport.abort()
-        logger.info("ended session=%s code=%d reason=%s", self.id, end.code, end.reason)
 
     # ------------------------------------------------------------------ in
 
@@ -146,7 +154,7 @@ class Session:
             text = "want JSON text messages, got a binary one"
             self.end(End(1003, "invalid_message", ProtocolError("invalid_message", text)))
         else:
-            self.end(End(self._socket.close_code or ABNORMAL, "left", left=True))
+            self.end(End(self._socket.close_code or LEFT.code, "left", left=True))
 
     # ------------------------------------------------------------------ out
 
@@ -164,7 +172,7 @@ class Session:
             except TimeoutError:
                 self.end(_slow(f"nothing could be sent for {limit:g} s", abort=True))
             except (ClientConnectionResetError, ConnectionError):
-                self.end(End(ABNORMAL, "left", left=True))
+                self.end(LEFT)
 
     async def _send(self, item: Item) -> None:
         socket = self._socket

@@ -60,6 +60,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc")
 async def test_nothing_is_left_after_many_sessions(serve, caplog):
     caplog.set_level(logging.WARNING)
@@ -114,6 +115,7 @@ async def test_idle_session_closes_with_4408(serve):
     assert (code, before[-1]["code"]) == (4408, "timeout")
 
 
+@pytest.mark.slow
 async def test_open_utterance_is_not_idle(serve):
     served = await serve(FakeEngine(silent=True), idle=0.1)
     async with greeted(served.voice_url) as wire:
@@ -185,6 +187,7 @@ async def test_client_that_shows_no_life_is_closed_with_4412(serve):
     writer.close()
 
 
+@pytest.mark.slow
 async def test_background_tab_that_only_answers_pings_stays(serve):
     served = await serve(FakeEngine(silent=True), slow_client=0.4)
     engine = served.engine

@@ -136,13 +136,13 @@ def test_control_characters_are_blanked_one_for_one():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "   ", "\n\t", "...", "?!", "\u200b", "。。。", "- - -", "\0"]
+    "text", ["", "   ", "\n\t", "...", "?!", "\u200b", "。。。", "- - -", "\0", "\N{GRINNING FACE}"]
 )
 def test_blanks_and_punctuation_are_not_speakable(text):
     assert not speakable(text)
 
 
-@pytest.mark.parametrize("text", ["a", "...5", "你", "\N{GRINNING FACE}", "€", "é", "\u0928\u0940"])
+@pytest.mark.parametrize("text", ["a", "...5", "你", "€", "é", "\u0928\u0940"])
 def test_letters_digits_and_symbols_are_speakable(text):
     assert speakable(text)
 
