@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("playhead", deadline=None)  # machines are shared: time says nothing
+settings.load_profile("playhead")
 
 BROWSER_REQUIRED = "PLAYHEAD_REQUIRE_BROWSER"  # set by CI: no chromium or no node is a failure
 WEB = Path(__file__).parent / "web"
