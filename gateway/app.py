@@ -28,9 +28,10 @@ WRITER_LIMIT = 16_384  # bytes after which a send waits if the transport is full
 class Readiness:
     """Whether the gateway can speak, and if not, why."""
 
-    def __init__(self, engine: EngineClient, self_test: str) -> None:
-        self._engine = engine
-        self._self_test = self_test
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._engine = house.engine
+        self._self_test = house.config.self_test
         self._reason = "the engine is starting"
         self._task: asyncio.Task[None] | None = None
 
@@ -72,7 +73,7 @@ class Readiness:
 
     async def _speak(self) -> None:
         info = self._engine.info
-        command = Open("self-test", info.default_voice, max_lead=None)
+        command = Open(self._house.new_id(), info.default_voice, max_lead=None)
         speech = self._engine.open(command)
         speech.append(self._self_test)
         speech.finish()
@@ -97,8 +98,8 @@ def create_app(engine: EngineClient, config: GatewayConfig) -> web.Application:
     """
     pool = EncoderPool(config.opus.threads)
     app = web.Application(client_max_size=config.limits.message_bytes)
-    app[READINESS] = Readiness(engine, config.self_test)
     app[HOUSE] = house = _house(engine, config, pool)
+    app[READINESS] = Readiness(house)
 
     async def encoders(app: web.Application) -> AsyncIterator[None]:
         yield

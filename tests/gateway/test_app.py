@@ -33,8 +33,9 @@ async def test_ready_only_after_the_self_test_has_spoken(serve, http):
     async with http.get(f"{served.url}/ready") as answer:
         before, reason = answer.status, (await answer.json())["reason"]
 
-    engine.say("self-test", 1_920, text_to=6, last=True)
-    engine.end("self-test")
+    name = engine.last().options.utterance
+    engine.say(name, 1_920, text_to=6, last=True)
+    engine.end(name)
     await served.app[READINESS].wait()
 
     async with http.get(f"{served.url}/ready") as answer:
@@ -47,7 +48,7 @@ async def test_mute_self_test_never_gets_ready(serve, http):
     engine = FakeEngine(silent=True)
     served = await serve(engine, wait=False, self_test="Ready.")
     await until(lambda: engine.opened == 1)
-    engine.end("self-test", "failed", "no_audio")
+    engine.end(engine.last().options.utterance, "failed", "no_audio")
 
     with pytest.raises(EngineGone, match="no_audio"):
         await served.app[READINESS].wait()
