@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from engine.api import FRAME_SAMPLES, SAMPLE_RATE, Info
-from engine.text import TextFeed
+from engine.text.feed import TextFeed
 from engine.utterance import FRAMES_PER_CHARACTER, MIN_FRAMES, Utterance
 from engine.work import Batch, Outcome, Stage, Work
 

@@ -15,7 +15,7 @@ from engine.playback import PlaybackClock
 from engine.work import Outcome, Stage
 
 if TYPE_CHECKING:
-    from engine.text import TextFeed
+    from engine.text.feed import TextFeed
 
 FRAMES_PER_CHARACTER = 0.73  # first estimate of speaking rate, corrected at each segment's end
 MIN_FRAMES = 2  # no end of speech earlier (the official `min_new_tokens`)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from engine.api import Info
 
 if TYPE_CHECKING:
-    from engine.text import TextFeed
+    from engine.text.feed import TextFeed
     from engine.utterance import Utterance
 
 

@@ -22,7 +22,7 @@ from engine.stages.codec import CodecStage
 from engine.stages.predictor import PredictorStage
 from engine.stages.state import PROMPT_ROWS, allocate
 from engine.stages.talker import FAILED, TalkerStage
-from engine.text import TextFeed
+from engine.text.feed import TextFeed
 from engine.utterance import Utterance
 from engine.work import Batch, Outcome, Stage, Ticket, Work
 

@@ -3,7 +3,7 @@
 import re
 from itertools import pairwise
 
-from engine.text import TextFeed
+from engine.text.feed import TextFeed
 from engine.utterance import Segment
 
 # The Qwen2 split expression with `re`'s classes in place of \p{L} and \p{N}.

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.layout import joined
-from engine.markup import Cleaner, clean
+from engine.text.layout import joined
+from engine.text.markup import Cleaner, clean
 
 FRAGMENTS = [
     *[

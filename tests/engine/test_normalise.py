@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.characters import NO_BREAK
-from engine.layout import joined
-from engine.markup import Cleaner
-from engine.normalise import Normaliser
+from engine.text.characters import NO_BREAK
+from engine.text.layout import joined
+from engine.text.markup import Cleaner
+from engine.text.normalise import Normaliser
 
 
 def said(*parts: str) -> str:

@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from engine.sentences import PIECE, clause_ends, last_word_end, sentence_ends, settled
+from engine.text.sentences import PIECE, clause_ends, last_word_end, sentence_ends, settled
 
 
 def sentences(text: str) -> list[str]:

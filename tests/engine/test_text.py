@@ -3,8 +3,8 @@ import math
 
 import pytest
 
-from engine.characters import weight
-from engine.text import TextFeed, runaway_frames
+from engine.text.characters import weight
+from engine.text.feed import TextFeed, runaway_frames
 from tests.engine.reading import Reader, Vocabulary, streamed, whole
 
 

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import engine
-from engine.characters import Ruler, reach, weight
-from engine.text import TextFeed
+from engine.text.characters import Ruler, reach, weight
+from engine.text.feed import TextFeed
 from tests.engine.reading import Reader, cut, streamed, whole
 
 TINY = Path(engine.__file__).parent / "voices" / "tiny"

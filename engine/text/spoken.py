@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from num2words import num2words
 
-from engine.characters import NO_BREAK
+from engine.text.characters import NO_BREAK
 
 MONTHS = (
     "January",

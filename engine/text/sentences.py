@@ -1,7 +1,7 @@
 """Where cleaned text may be divided: sentence ends, clause marks, words, and cuts that keep tokens
 the same.
 
-Input is `engine.markup`'s text: single blanks, "\\n" where the layout ended a sentence. A
+Input is `engine.text.markup`'s text: single blanks, "\\n" where the layout ended a sentence. A
 separator always has the next visible code point behind it, so every answer here is final,
 however much text follows.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from engine.characters import CLOSERS, DIGIT, NO_BREAK, is_mark, words
+from engine.text.characters import CLOSERS, DIGIT, NO_BREAK, is_mark, words
 
 PIECE = 64  # code points: a longer run without a safe place is cut, so that it never waits for ever
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from engine.spoken import (
+from engine.text.spoken import (
     CURRENCY_SIGNS,
     cardinal,
     clock,
@@ -27,7 +27,7 @@ from engine.spoken import (
     quantity,
     year,
 )
-from engine.units import CODES, SCALES, SIGNS, SYMBOLS, UNITS, VULGAR
+from engine.text.units import CODES, SCALES, SIGNS, SYMBOLS, UNITS, VULGAR
 
 Reading: TypeAlias = "Callable[[re.Match[str]], str | None]"
 

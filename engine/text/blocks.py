@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from engine.layout import Layout, Pause
-from engine.spans import FENCE_INFO, Source, rule_cell
+from engine.text.layout import Layout, Pause
+from engine.text.spans import FENCE_INFO, Source, rule_cell
 
 Rule: TypeAlias = "Callable[[Source, Layout, int], int | None]"
 

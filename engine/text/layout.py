@@ -1,7 +1,7 @@
 """What separates visible text: blanks, commas, sentence ends, decided when the next visible code
 point is known.
 
-The rules of `engine.markup` say text, pauses and line ends here in order; nothing is given out
+The rules of `engine.text.markup` say text, pauses and line ends here in order; nothing is given out
 for a pause before something visible follows it. So a unit that is a separator always has its
 follower right behind it.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from engine.characters import CLOSERS, STOPS, WIDE
+from engine.text.characters import CLOSERS, STOPS, WIDE
 
 
 class Unit(NamedTuple):

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.characters import words
+from engine.text.characters import words
 
 HOLD = 640  # code points: longest construct waited for
 

@@ -1,7 +1,7 @@
 """Text → segments of tokens while it streams in: what may be spoken now, and where one prompt ends.
 
-The rule: a token once given is never taken back. Words pass `engine.markup` (as written → as said),
-`engine.normalise` (English numbers) and `engine.sentences` (where to divide). Each holds back only
+The rule: a token once given is never taken back. Words pass `engine.text.markup` (as written → as said),
+`engine.text.normalise` (English numbers) and `engine.text.sentences` (where to divide). Each holds back only
 what more text could change: at most `spans.HOLD` code points of markup, two words of
 `normalise.LONGEST` and a `sentences.PIECE`. No model here: the tokenizer comes in as a function.
 """
@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from engine.api import FRAME_SECONDS
-from engine.characters import DIGIT, NO_BREAK, Ruler, is_speakable, reach, weight
-from engine.layout import joined
-from engine.markup import Cleaner
-from engine.normalise import Normaliser
-from engine.sentences import first_cut, packed_cut, settled, word_cut
+from engine.text.characters import DIGIT, NO_BREAK, Ruler, is_speakable, reach, weight
+from engine.text.layout import joined
+from engine.text.markup import Cleaner
+from engine.text.normalise import Normaliser
+from engine.text.sentences import first_cut, packed_cut, settled, word_cut
 from engine.utterance import FRAMES_PER_CHARACTER, Segment
 
 RUNAWAY_SECONDS = 2.0  # s of speech allowed to any segment

@@ -3,7 +3,7 @@ text streams in.
 
 A word is read once it is complete, one with digits or an abbreviation once the word behind it is
 complete too; so the result does not depend on how the text was cut. What a number sounds like is
-`engine.readings`'s.
+`engine.text.readings`'s.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from engine.characters import NO_BREAK
-from engine.layout import Unit
-from engine.readings import read, read_parts
-from engine.spoken import MONTHS, digits, join, ordinal
+from engine.text.characters import NO_BREAK
+from engine.text.layout import Unit
+from engine.text.readings import read, read_parts
+from engine.text.spoken import MONTHS, digits, join, ordinal
 
 LONGEST = 64  # code points: a longer word is read in parts
 
