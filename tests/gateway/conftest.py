@@ -9,15 +9,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from hypothesis import settings
 
 from engine.client import EngineClient
 from gateway.app import HOUSE, READINESS, create_app
 from gateway.config import GatewayConfig, LimitsConfig
 from tests.gateway.fakes import FakeEngine
-
-settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
-settings.load_profile("unhurried")
 
 
 @dataclasses.dataclass
