@@ -41,7 +41,7 @@ LOOSE_TASKS = {
     "gateway/client.py": "a script opens and closes it as it likes: `close` ends and awaits them",
     "gateway/app.py": "the engine's start lasts as long as the application, whose end awaits it",
 }
-TEXT_RULES = {"engine.silent": {"engine.text"}}  # tones for real text, divided by the real rules
+TEXT_RULES = {"engine.silent": {"engine.text.feed"}}  # tones for real text, divided by the real rules
 LONG_FILES = {
     "web/playback-worklet.js": "holds a copy of playout-core.js: bundlers lose its imports"
 }

@@ -1,7 +1,7 @@
 """Text → segments of tokens while it streams in: what may be spoken now, and where one prompt ends.
 
-The rule: a token once given is never taken back. Words pass `engine.text.markup` (as written → as said),
-`engine.text.normalise` (English numbers) and `engine.text.sentences` (where to divide). Each holds back only
+The rule: a token once given is never taken back. Words pass `markup` (as written → as said),
+`normalise` (English numbers) and `sentences` (where to divide). Each holds back only
 what more text could change: at most `spans.HOLD` code points of markup, two words of
 `normalise.LONGEST` and a `sentences.PIECE`. No model here: the tokenizer comes in as a function.
 """

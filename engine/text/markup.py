@@ -1,7 +1,7 @@
 """Text as written → text as said aloud: markdown, tags, URLs, emoji and control characters out.
 
 Works on a stream: what is given out never changes and does not depend on how the text was cut.
-Numbers and abbreviations are `engine.text.normalise`'s. Rules that could surprise: a bare URL is said
+Numbers and abbreviations are `normalise`'s. Rules that could surprise: a bare URL is said
 as its host ("example.com", or "link" where that is no readable name); known SSML and HTML tags
 go, other angle brackets stay; code blocks keep their text; a line end, heading, list item or table
 row ends a sentence, unless the next line goes on in lower case.

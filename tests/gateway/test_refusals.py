@@ -142,7 +142,7 @@ async def test_odd_text_is_spoken_and_harms_nobody(serve, text):
 
         assert (done["reason"], done["text_to"]) == ("complete", len(text))
         assert await wire.works()
-    served.engine.text.spoken.popitem()
+    served.engine.spoken.popitem()
     served.engine.last().text.encode()
 
 
