@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
+from typing import Protocol
 
 from engine.admission import retry_after
 from engine.api import (
@@ -28,7 +29,7 @@ from engine.api import (
     Playback,
     Status,
 )
-from engine.config import EngineConfig
+from engine.config import EngineConfig, SchedulerConfig
 from engine.costs import CostModel
 from engine.playback import PlaybackClock
 from engine.scheduler import Scheduler
@@ -52,6 +53,41 @@ class Flight:
     launched_at: float
 
 
+class Policy(Protocol):
+    """Decides what runs next; `Scheduler` is ours, others exist to be compared with."""
+
+    def touch(self, utterance: Utterance, now: float) -> None:
+        """Something happened to the utterance."""
+
+    def forget(self, utterance: Utterance) -> None:
+        """The utterance has ended."""
+
+    def plan(self, now: float) -> Batch | None:
+        """Return the batch to launch now; every utterance in it is touched afterwards."""
+
+    def wake_at(self, now: float) -> float:
+        """Return when time alone may make something ready, s."""
+
+    def slack(self, utterance: Utterance, now: float) -> float:
+        """Return the seconds until the utterance's next work must start."""
+
+
+class Observer(Protocol):
+    """Watches a loop: the trace, a recorder, a simulation's bookkeeping."""
+
+    def command(self, command: Command, now: float) -> None:
+        """A command is about to be applied."""
+
+    def launched(self, batch: Batch, predicted: float, now: float) -> None:
+        """A batch was launched that should take `predicted` s."""
+
+    def finished(self, batch: Batch, began: float, now: float) -> None:
+        """The oldest batch in flight is over; it had the device since `began`."""
+
+    def event(self, event: Event, now: float) -> None:
+        """An event was emitted."""
+
+
 class EngineLoop:
     """The engine without threads, sockets or clocks.
 
@@ -60,6 +96,8 @@ class EngineLoop:
         config: the engine's configuration.
         emit: called with every event, in order.
         trim: makes the leading-silence filter of one utterance.
+        policy: what decides.
+        observer: told of everything that happens.
     """
 
     def __init__(
@@ -69,14 +107,18 @@ class EngineLoop:
         *,
         emit: Callable[[Event], None],
         trim: Callable[[], Trim],
+        policy: Callable[[SchedulerConfig, CostModel, Stages], Policy] = Scheduler,
+        observer: Observer | None = None,
     ) -> None:
         self.costs = CostModel()
         self._stages = stages
         self._config = config
-        self._emit = emit
+        self._deliver = emit
+        self._observer = observer
+        self._now = 0.0
         self._trim = trim
         self._slots = Slots(stages.info.slots)
-        self._scheduler = Scheduler(config.scheduler, self.costs, stages)
+        self._scheduler = policy(config.scheduler, self.costs, stages)
         self._utterances: dict[str, Utterance] = {}  # live, in order of opening
         self._clocks: dict[str, PlaybackClock] = {}  # live and those still sounding
         self._successors: dict[str, str] = {}  # utterance → the one queued behind it
@@ -90,7 +132,10 @@ class EngineLoop:
 
         Returns whether a batch was launched: then step again at once, with a fresh `now`.
         """
+        self._now = now
         for command in commands:
+            if self._observer:
+                self._observer.command(command, now)
             self._apply(command, now)
         self._commit(now)
         self._report(now)
@@ -202,6 +247,9 @@ class EngineLoop:
             if work.stage == "prefill":
                 work.utterance.fix_layout()
         self._flights.append(Flight(batch, self._stages.launch(batch), now))
+        if self._observer:
+            predicted = self.costs.predict(batch.stage, len(batch.works), batch.frames)
+            self._observer.launched(batch, predicted, now)
         for work in batch.works:
             utterance = work.utterance
             if work.stage == "codec" and work.frames >= self._ladder[utterance.rung]:
@@ -228,6 +276,8 @@ class EngineLoop:
         self._device_free_at = now
         batch = flight.batch
         self.costs.learn(batch.stage, len(batch.works), batch.frames, now - began)
+        if self._observer:
+            self._observer.finished(batch, began, now)
 
     def _settle(self, work: Work, outcome: Outcome, now: float) -> None:
         utterance = work.utterance
@@ -240,6 +290,11 @@ class EngineLoop:
         self._settled(utterance, now)
 
     # --------------------------------------------------------------- events
+
+    def _emit(self, event: Event) -> None:
+        if self._observer:
+            self._observer.event(event, self._now)
+        self._deliver(event)
 
     def _send(self, utterance: Utterance, audio: Audio, now: float) -> None:
         if audio.pcm:
