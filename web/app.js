@@ -12,6 +12,7 @@ import { ConnectionView } from "./connection-view.js";
 import { showEvents, showFirstAudio, showSession, showTiles } from "./engineering.js";
 import { bindKeys, bindRadios } from "./keys.js";
 import { Plots } from "./plots.js";
+import { Recording } from "./recording.js";
 import { Runway } from "./runway.js";
 import { SAMPLES } from "./sample-texts.js";
 import { Typing, wordByWord } from "./sending.js";
@@ -36,6 +37,7 @@ const captions = new CaptionView($("captions"), $("spoken-log"));
 const connection = new ConnectionView($("connection"), banners, voice);
 const runway = new Runway($("runway"));
 const plots = new Plots(() => store.shown);
+const recording = new Recording(voice, $("record"), $("download"));
 const typing = new Typing($("text"), $("committed"), () => present(voice.speak(undefined, options())));
 
 let mode = "whole";
@@ -69,6 +71,7 @@ function present(spoken) {
   $("captions").lang = voice.options.language ?? "";
   $("problem").hidden = true;
   say("Waiting for first audio…");
+  recording.begin();
   setTimeout(askForClick, LOCKED_AFTER);
   spoken.finished.then(finished);
   dirty = true;
@@ -103,6 +106,7 @@ function finished(result) {
   dirty = true;
   if (store.shown?.id !== result.id) return;
   typing.abandon();
+  recording.finish();
   resume();
   const complete = result.reason === "complete";
   captions.setText(utterance.text);
@@ -330,12 +334,16 @@ function notConnected(error) {
 /** Browsers give worklets and WebCodecs to https and localhost only. */
 function explainReduced() {
   if (banners.shown.has("http")) return;
+  const reduced = "Reduced playback: this page is not on https or localhost.";
   const why = () => {
     const port = location.port || "80";
-    const help = `Open it via https, or through a tunnel at http://localhost:${port} (ssh -L ${port}:localhost:${port} ${location.hostname}).`;
-    banners.show("http", `Reduced playback: this page is not on https or localhost. ${help}`);
+    const textContent = `ssh -L ${port}:localhost:${port} ${location.hostname}`;
+    const extra = Object.assign(document.createElement("code"), { textContent });
+    banners.hide("http");
+    banners.show("http", `${reduced} Open it via https, or at http://localhost:${port} through a tunnel:`, { extra });
   };
-  banners.show("http", "Reduced playback: this page is not on https or localhost.", { action: ["Why?", why] });
+  $("record").disabled = true;
+  banners.show("http", reduced, { action: ["Why?", why] });
 }
 
 start();

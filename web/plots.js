@@ -33,7 +33,7 @@ function stallBands(shown) {
     ctx.fillStyle = faint(token("bad"));
     for (const { from, to } of shown()?.stalls ?? []) {
       const left = plot.valToPos(from, "x", true);
-      const right = plot.valToPos(to ?? plot.scales.x.max, "x", true);
+      const right = plot.valToPos(to ?? shown().samples.at(-1).t, "x", true);
       ctx.fillRect(Math.max(left, bbox.left), bbox.top, Math.max(2, right - left), bbox.height);
     }
     ctx.restore();

@@ -38,6 +38,7 @@ class Script:
     rate: float = 0.2  # seconds it takes to make one second of sound
     first: float = 0.02  # s from `say` to the first chunk
     delays: dict[int, float] = field(default_factory=dict)  # s of extra wait before chunk `seq`
+    lags: dict[int, float] = field(default_factory=dict)  # s that chunk `seq` is under way
     replaced: dict[int, bytes] = field(
         default_factory=dict
     )  # packets sent in place of the true ones
@@ -223,7 +224,7 @@ class _Session:
                 await self._error("generation_failed", spoken.id)
                 return
             position, seq = position + count, seq + 1
-            due = max(due, time.monotonic() - 0.05) + script.rate * 0.02 * count
+            due += script.rate * 0.02 * count
         spoken.complete = True
         self.open.pop(spoken.id, None)
         await self._send(
@@ -271,6 +272,7 @@ class _Session:
         )
         table = struct.pack(f"<{len(part)}H", *map(len, part)) if opus else b""
         spoken.sent_at.append(time.monotonic())
+        await asyncio.sleep(script.lags.get(seq, 0.0))
         if not self.socket.closed:
             await self.socket.send_bytes(header + table + b"".join(part))
 

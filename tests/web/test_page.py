@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import wave
 from typing import Any
 
 import pytest
@@ -104,6 +105,28 @@ async def test_pause_holds_and_resume_goes_on(demo: DemoPage, gateway: FakeGatew
     await demo.until("#state", "Done")
 
     assert await demo.text("#pause") == "Pause"
+
+
+async def test_a_recording_is_offered_only_when_asked_for(
+    demo: DemoPage, gateway: FakeGateway
+) -> None:
+    gateway.script = Script(seconds=0.4)
+    await demo.open(gateway.url)
+    await demo.type(TEXT)
+    await demo.speak()
+    await demo.until("#state", "Done")
+    offered = await demo.page.is_visible("#download")
+
+    await demo.page.check("#record")
+    await demo.speak()
+    await demo.until("#actions", "Download WAV")
+    async with demo.page.expect_download() as download:
+        await demo.page.click("#download")
+    with wave.open(str(await (await download.value).path())) as sound:
+        seconds = sound.getnframes() / sound.getframerate()
+
+    assert not offered
+    assert 0.4 < seconds < 5
 
 
 async def test_a_lost_connection_is_told_and_comes_back(

@@ -291,6 +291,40 @@ async def test_pause_keeps_the_place_and_resume_goes_on(
     assert (finished["stalls"], finished["heard_ms"]) == (0, pytest.approx(1200, abs=0.2))
 
 
+async def test_a_stopped_audio_clock_reads_as_paused_and_is_no_stall(
+    player: Player, gateway: FakeGateway
+) -> None:
+    await player.open(gateway.url)
+    await player.speak()
+    await player.wait_event("play", event="start")
+    await asyncio.sleep(0.3)
+
+    await player.page.evaluate("() => voice.audio.context.suspend()")
+    suspended = len(gateway.received("ack"))
+    await asyncio.sleep(0.8)
+    meanwhile = gateway.received("ack")[suspended + 1 :]
+    await player.page.evaluate("() => voice.audio.context.resume()")
+    finished = await player.finished("u1")
+
+    assert {(ack["state"], ack.get("reason")) for ack in meanwhile[-3:]} == {("paused", "clock")}
+    assert (finished["stalls"], finished["reason"]) == (0, "complete")
+
+
+async def test_a_connection_that_showed_jitter_earns_a_hold(
+    player: Player, gateway: FakeGateway
+) -> None:
+    late = {seq: 0.1 for seq in range(3, 14, 3)}
+    gateway.script = Script(seconds=1.0, ladder=(4,), rate=0.75, lags=late)
+    await player.open(gateway.url)
+
+    first = (await player.finished(await player.speak()))["times"]
+    second = (await player.finished(await player.speak()))["times"]
+
+    holds = [times["started"] - times["arrived"] for times in (first, second)]
+    assert holds[1] > 50  # the second chunk comes 60 ms after the first
+    assert holds[0] < 50
+
+
 async def test_streamed_text_arrives_in_pieces_and_is_spoken(
     player: Player, gateway: FakeGateway
 ) -> None:
