@@ -53,7 +53,8 @@ export class VoiceClient extends Emitter {
     this.counter = 0;
     this.stops = 0;
     this.latest = {}; // for stats()
-    this.taking = null;
+    this.opening = null; // resolves to the player's port for the worker
+    this.attached = false;
     this.audio = new AudioOutput({
       workletUrl: options.workletUrl,
       audioContext: options.audioContext,

@@ -47,6 +47,7 @@ export class Session {
     this.entries = new Map(); // by id, in the order of `say`
     this.numbers = new Map(); // by n, of the present connection
     this.keys = 0;
+    this.codecs = null; // what this browser can decode, once proven
     this.pending = []; // messages that wait for the connection or for a stop to be confirmed
     this.ready = false; // the server has said hello
     this.jitter = new Jitter();

@@ -49,13 +49,39 @@ class PageErrors(list[str]):
         page.on("console", lambda entry: entry.type == "error" and self.append(entry.text))
 
 
-class Player:
-    """The SDK in an empty page; everything it emits is kept in `events`."""
+class _Recorded:
+    """A page with a `VoiceClient` whose sound can be recorded inside the worklet."""
+
+    voice = "voice"  # where the page keeps it
 
     def __init__(self, page: Page) -> None:
         self.page = page
         self.errors = PageErrors()
         self.errors.watch(page)
+
+    async def record(self, seconds: float) -> None:
+        """Start to record, at most `seconds`."""
+        script = f"(seconds) => {{ globalThis.recorder = {self.voice}.record(seconds); }}"
+        await self.page.evaluate(script, seconds)
+
+    async def recording(self) -> tuple[int, npt.NDArray[np.float32]]:
+        """End the recording: context frame of its first sample, and the samples at 48 kHz."""
+        frame, text = await self.page.evaluate(
+            """async () => {
+                const { frame, samples } = await recorder.take();
+                const bytes = new Uint8Array(samples.buffer);
+                let text = "";
+                for (let at = 0; at < bytes.length; at += 32768) {
+                    text += String.fromCharCode(...bytes.subarray(at, at + 32768));
+                }
+                return [frame, btoa(text)];
+            }"""
+        )
+        return frame, np.frombuffer(base64.b64decode(text), np.float32)
+
+
+class Player(_Recorded):
+    """The SDK in an empty page; everything it emits is kept in `events`."""
 
     async def open(self, url: str, **options: Any) -> dict[str, Any]:
         """Connect a `VoiceClient` with `options`; returns the server's hello."""
@@ -111,33 +137,11 @@ class Player:
             await asyncio.sleep(0.02)
         raise TimeoutError(f"no event {name} {fields}: {await self.events(name)}")
 
-    async def record(self, seconds: float) -> None:
-        """Start to record inside the worklet."""
-        await self.page.evaluate("(seconds) => { recorder = voice.record(seconds); }", seconds)
 
-    async def recording(self) -> tuple[int, npt.NDArray[np.float32]]:
-        """End the recording: context frame of its first sample, and the samples."""
-        frame, text = await self.page.evaluate(
-            """async () => {
-                const { frame, samples } = await recorder.take();
-                const bytes = new Uint8Array(samples.buffer);
-                let text = "";
-                for (let at = 0; at < bytes.length; at += 32768) {
-                    text += String.fromCharCode(...bytes.subarray(at, at + 32768));
-                }
-                return [frame, btoa(text)];
-            }"""
-        )
-        return frame, np.frombuffer(base64.b64decode(text), np.float32)
-
-
-class DemoPage:
+class DemoPage(_Recorded):
     """The page at `/`, through the eyes and hands of its user."""
 
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.errors = PageErrors()
-        self.errors.watch(page)
+    voice = "playhead.voice"
 
     async def open(self, url: str, query: str = "") -> None:
         """Load the page and wait until it is connected."""
