@@ -20,7 +20,6 @@ export class DecoderPool {
   constructor(preference = "auto") {
     this.preference = preference;
     this.kind = "none"; // webcodecs, wasm, pcm
-    this.switches = 0;
     this.warm = null;
     this.rate = 24_000;
     this.preSkip = 312;
@@ -58,17 +57,22 @@ export class DecoderPool {
   async fresh() {
     const ready = this.warm ?? this.#make(this.kind);
     this.warm = this.#make(this.kind);
-    this.warm.catch(() => {}); // reported when it is used
-    return ready;
+    this.warm.catch(() => {}); // told when it is used
+    try {
+      return await ready;
+    } catch (error) {
+      if (!this.demote()) throw error;
+      return this.fresh();
+    }
   }
 
-  /** WebCodecs failed for good: WASM for the rest of the session. */
+  /** WebCodecs failed for good: WASM for the rest of the session. @returns {boolean} whether that helps */
   demote() {
-    if (this.kind !== "webcodecs" || this.preference === "webcodecs") return;
+    if (this.kind !== "webcodecs" || this.preference === "webcodecs") return false;
     this.kind = "wasm";
-    this.switches++;
-    this.warm?.then((opus) => opus.close());
+    this.warm?.then((opus) => opus.close()).catch(() => {});
     this.warm = this.#make("wasm");
+    return true;
   }
 
   /** The decoder of one utterance. */

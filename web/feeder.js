@@ -28,10 +28,14 @@ export class Feed {
 }
 
 export class Feeder {
-  /** @param {(message: object, transfer?: Transferable[]) => void} post to the player */
-  constructor(post, now) {
+  /**
+   * @param {{post(message: object, transfer?: Transferable[]): void, now(): number,
+   *   failed(feed: Feed, error: Error): void}} owner `post` leads to the player
+   */
+  constructor({ post, now, failed }) {
     this.post = post;
     this.now = now;
+    this.failed = failed;
     this.feeds = []; // in the order in which they will be heard
     this.epoch = 0;
     this.busy = false;
@@ -68,7 +72,12 @@ export class Feeder {
     if (this.busy) return;
     this.busy = true;
     try {
-      for (let feed = this.#next(); feed; feed = this.#next()) await this.#advance(feed);
+      for (let feed = this.#next(); feed; feed = this.#next()) {
+        await this.#advance(feed).catch((error) => {
+          this.drop(feed);
+          this.failed(feed, error);
+        });
+      }
     } finally {
       this.busy = false;
     }

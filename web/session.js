@@ -59,7 +59,11 @@ export class Session {
       heard: (entry) => entry.ended && this.#finish(entry),
       decoder: () => this.pool.kind,
     });
-    this.feeder = new Feeder((message, transfer) => this.hearing.post(message, transfer), absolute);
+    this.feeder = new Feeder({
+      post: (message, transfer) => this.hearing.post(message, transfer),
+      now: absolute,
+      failed: (feed, error) => this.#undecodable(feed.track.id, error),
+    });
     this.badChunks = 0;
     this.socket = new Socket(options.url, { token: options.token, reconnect: options.reconnect ?? true }, {
       open: () => this.socket.send(this.hello),
@@ -159,6 +163,12 @@ export class Session {
       else this.#stopped(entry);
     }
     this.tell({ k: "interrupted", id }, true);
+  }
+
+  /** No decoder could be made: the utterance is given up, with words. */
+  #undecodable(id, error) {
+    this.tell({ k: "error", code: "decode_failed", message: error.message, fatal: false, id }, true);
+    this.#interrupt({ id: 0, utterance: id, reason: "other", at: absolute() });
   }
 
   #mute(entry) {
