@@ -179,7 +179,7 @@ for name in {sorted(names)}:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if str(error.name) not in {absent.split()}:
+        if str(error.name).partition(".")[0] not in {absent.split()}:
             raise
 print(*sorted({watched} & {{name for name, module in sys.modules.items() if module}}))
 """
