@@ -12,6 +12,7 @@ import { Doubler } from "./resample.js";
 const SILENT_PACKET = new Uint8Array([0xf8, 0xff, 0xfe]); // 20 ms of digital silence
 const PROOF_TIMEOUT = 1500; // ms; Firefox starts a media process first
 const FAULTS_BEFORE_WASM = 3; // in one utterance
+const DOUBLED_RATE = 24_000; // Hz; PCM of 48 000 needs nothing
 const FADE = 240; // 5 ms around a lost packet
 
 /** Makes the decoder of each utterance; keeps one warm in advance. */
@@ -21,7 +22,7 @@ export class DecoderPool {
     this.preference = preference;
     this.kind = "none"; // webcodecs, wasm, pcm
     this.warm = null;
-    this.rate = 24_000;
+    this.rate = DOUBLED_RATE; // of PCM, as the server's hello says
     this.preSkip = 312;
   }
 
@@ -86,7 +87,7 @@ class UtteranceDecoder {
   constructor(pool) {
     this.pool = pool;
     this.opus = null;
-    this.doubler = pool.rate === 24_000 ? new Doubler() : null;
+    this.doubler = null; // made with the first PCM chunk: the rate is known only then
     this.faults = 0;
     this.dropped = 0; // ticks replaced by silence
     this.level = 0; // last sample given out
@@ -108,6 +109,7 @@ class UtteranceDecoder {
   /** Decode up to the first bad packet, and replace that one; returns how many packets are settled. */
   async #packets(packets, samples, at) {
     this.opus ??= await this.pool.fresh();
+    if (this.closed) this.opus.close();
     const { frames, failed } = await this.opus.decode(packets);
     frames.forEach((frame, i) => this.#place(frame, samples, at + i));
     if (!failed || this.closed) return packets.length;
@@ -140,7 +142,8 @@ class UtteranceDecoder {
     const bytes = chunk.packets[0];
     const whole = new Int16Array(bytes.buffer, bytes.byteOffset, bytes.byteLength >> 1);
     const samples = Float32Array.from(whole, (value) => value / 32_768);
-    if (!this.doubler) return samples;
+    if (this.pool.rate !== DOUBLED_RATE) return samples;
+    this.doubler ??= new Doubler();
     const body = this.doubler.push(samples);
     return chunk.last ? concat(body, this.doubler.flush()) : body;
   }

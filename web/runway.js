@@ -39,6 +39,7 @@ export class Runway {
     this.perMs = width / (PAST + FUTURE);
     this.#axis(width, height);
     for (const chunk of shown?.chunks ?? []) this.#block(chunk, shown, width);
+    if (shown && shown.stalls.at(-1)?.to === null) this.#dry(width);
     this.#line(height);
   }
 
@@ -63,7 +64,7 @@ export class Runway {
     context.fillText("now", line, height - 7);
     for (let ms = step; ms < FUTURE; ms += step) {
       const x = line + ms * this.perMs;
-      if (x < width - 26) context.fillText(`+${ms} ms`, x, height - 7);
+      if (x < width - 32) context.fillText(`+${ms} ms`, x, height - 7);
     }
   }
 
@@ -109,6 +110,13 @@ export class Runway {
     }
     context.stroke();
     context.globalAlpha = 1;
+  }
+
+  /** Nothing to play: what should lie ahead is red and hatched. */
+  #dry(width) {
+    this.context.globalAlpha = 0.35;
+    this.#rect(PAST * this.perMs, width + 12, { color: this.colors.bad, radius: 5, hatch: "\\" });
+    this.context.globalAlpha = 1;
   }
 
   /** A notch where the sound ran dry. */

@@ -47,7 +47,7 @@ export class Session {
     this.entries = new Map(); // by id, in the order of `say`
     this.numbers = new Map(); // by n, of the present connection
     this.keys = 0;
-    this.codecs = null; // what this browser can decode, once proven
+    this.codecs = null; // promise of what this browser can decode
     this.pending = []; // messages that wait for the connection or for a stop to be confirmed
     this.ready = false; // the server has said hello
     this.jitter = new Jitter();
@@ -64,7 +64,6 @@ export class Session {
       now: absolute,
       failed: (feed, error) => this.#undecodable(feed.track.id, error),
     });
-    this.badChunks = 0;
     this.socket = new Socket(options.url, { token: options.token, reconnect: options.reconnect ?? true }, {
       open: () => this.socket.send(this.hello),
       message: (data) => this.#fromServer(data),
@@ -92,9 +91,9 @@ export class Session {
 
   async #connect() {
     const { options, pool } = this;
-    this.codecs ??= await pool.prove(options.codecs);
+    this.codecs ??= pool.prove(options.codecs);
     this.hello = hello({
-      codecs: this.codecs,
+      codecs: await this.codecs,
       holdMs: typeof options.holdMs === "number" ? options.holdMs : 0,
       maxLeadMs: options.maxLeadMs,
       token: options.token,
@@ -264,7 +263,6 @@ export class Session {
       chunk = parseChunk(buffer);
     } catch (error) {
       if (!(error instanceof ChunkError)) throw error;
-      this.badChunks++;
       return this.tell({ k: "warning", code: "bad_chunk", message: error.message });
     }
     const entry = this.numbers.get(chunk.n);

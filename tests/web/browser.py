@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
 CHROMIUM = os.environ.get("PLAYHEAD_CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
@@ -46,7 +46,11 @@ class PageErrors(list[str]):
     def watch(self, page: Page) -> None:
         """Collect uncaught exceptions and console errors."""
         page.on("pageerror", lambda error: self.append(str(error)))
-        page.on("console", lambda entry: entry.type == "error" and self.append(entry.text))
+        page.on("console", self._note)
+
+    def _note(self, entry: ConsoleMessage) -> None:
+        if entry.type == "error":
+            self.append(entry.text)
 
 
 class _Recorded:

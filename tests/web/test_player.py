@@ -9,17 +9,27 @@ import pytest
 
 from tests.web.browser import Player
 from tests.web.fake_gateway import FakeGateway, Script
-from tests.web.sounds import PRE_SKIP, coded, decoded, silences, snr, sounding, steepest, tone
+from tests.web.sounds import (
+    PRE_SKIP,
+    Samples,
+    coded,
+    decoded,
+    silences,
+    snr,
+    sounding,
+    steepest,
+    tone,
+)
 
 TAIL_FADE = 120  # samples; an end that is not silent fades
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 
-async def heard(player: Player, seconds: float, **options: object) -> np.ndarray:
+async def heard(player: Player, seconds: float) -> Samples:
     """Say one utterance to its end; what was rendered, silence around it removed."""
     await player.record(seconds + 3)
-    utterance = await player.speak(**options)
+    utterance = await player.speak()
     assert (await player.finished(utterance))["reason"] == "complete"
     return sounding((await player.recording())[1])
 
