@@ -66,12 +66,18 @@ class Speech:
         self._send(Finish(self.utterance))
 
     def playback(self, rendered: float, state: PlaybackState, delay: float) -> None:
-        """Report what the listener has rendered, `delay` seconds ago."""
-        self._send(Playback(self.utterance, rendered, state, delay))
+        """Report what the listener has rendered, `delay` seconds ago.
+
+        Also after the end, while the sound is being heard: what is queued behind depends on it.
+        """
+        self._client.send(Playback(self.utterance, rendered, state, delay))
 
     def cancel(self) -> None:
-        """Stop; the iteration ends with `ended.reason == "cancelled"`. Harmless after the end."""
-        self._send(Cancel(self.utterance))
+        """Stop; the iteration ends with `ended.reason == "cancelled"`.
+
+        After the end it tells what is queued behind that this sound was cut off.
+        """
+        self._client.send(Cancel(self.utterance))
 
     def deliver(self, event: Audio | Status | Ended) -> None:
         """Hand over an event; called by the client only."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import log
 
-from engine.api import FRAME_SECONDS
 from engine.work import Stage
 
 ROW_SHARE = 0.2  # what one more row adds to a batch, as a share of the first: until measured
@@ -38,25 +37,15 @@ class CostModel:
         nearest = min(known, key=lambda key: (_distance(key, rows, frames), key))
         return known[nearest] * _scale(rows, frames) / _scale(*nearest)
 
-    def until_sound(self, stage: Stage, frames: int = 1) -> float:
-        """Return the seconds from launching `stage` for one utterance to its samples."""
+    def until_sound(self, stage: Stage, rows: int = 1, frames: int = 1) -> float:
+        """Return the seconds from launching `stage` among `rows` utterances to samples."""
         chain = {
             Stage.PREFILL: (Stage.PREFILL, Stage.PREDICTOR, Stage.CODEC),
             Stage.TALKER: (Stage.TALKER, Stage.PREDICTOR, Stage.CODEC),
             Stage.PREDICTOR: (Stage.PREDICTOR, Stage.CODEC),
             Stage.CODEC: (Stage.CODEC,),
         }[stage]
-        return sum(self.predict(each, 1, frames if each is Stage.CODEC else 1) for each in chain)
-
-    @property
-    def step(self) -> float:
-        """Return the seconds that one more frame of one utterance takes."""
-        return self.predict(Stage.TALKER) + self.predict(Stage.PREDICTOR)
-
-    def busy_share(self, utterances: int, chunk: int) -> float:
-        """Return the share of the device that keeps `utterances` in real time."""
-        step = self.predict(Stage.TALKER, utterances) + self.predict(Stage.PREDICTOR, utterances)
-        return (step + self.predict(Stage.CODEC, utterances, chunk) / chunk) / FRAME_SECONDS
+        return sum(self.predict(each, rows, frames if each is Stage.CODEC else 1) for each in chain)
 
 
 def _scale(rows: int, frames: int) -> float:

@@ -11,9 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
 
-from engine.admission import retry_after
+from engine.admission import RETRY_AFTER, Admission, Held
 from engine.api import (
     Append,
     Audio,
@@ -32,10 +31,10 @@ from engine.api import (
 from engine.config import EngineConfig, SchedulerConfig
 from engine.costs import CostModel
 from engine.playback import PlaybackClock
+from engine.register import Register
 from engine.scheduler import Scheduler
-from engine.slots import Slots
 from engine.utterance import Trim, Utterance, seconds
-from engine.work import Batch, Outcome, Stages, Ticket, Work
+from engine.work import Batch, Observer, Outcome, Policy, Stages, Ticket, Work
 
 logger = logging.getLogger(__name__)
 
@@ -51,41 +50,6 @@ class Flight:
     batch: Batch
     ticket: Ticket
     launched_at: float
-
-
-class Policy(Protocol):
-    """Decides what runs next; `Scheduler` is ours, others exist to be compared with."""
-
-    def touch(self, utterance: Utterance, now: float) -> None:
-        """Something happened to the utterance."""
-
-    def forget(self, utterance: Utterance) -> None:
-        """The utterance has ended."""
-
-    def plan(self, now: float) -> Batch | None:
-        """Return the batch to launch now; every utterance in it is touched afterwards."""
-
-    def wake_at(self, now: float) -> float:
-        """Return when time alone may make something ready, s."""
-
-    def slack(self, utterance: Utterance, now: float) -> float:
-        """Return the seconds until the utterance's next work must start."""
-
-
-class Observer(Protocol):
-    """Watches a loop: the trace, a recorder, a simulation's bookkeeping."""
-
-    def command(self, command: Command, now: float) -> None:
-        """A command is about to be applied."""
-
-    def launched(self, batch: Batch, predicted: float, now: float) -> None:
-        """A batch was launched that should take `predicted` s."""
-
-    def finished(self, batch: Batch, began: float, now: float) -> None:
-        """The oldest batch in flight is over; it had the device since `began`."""
-
-    def event(self, event: Event, now: float) -> None:
-        """An event was emitted."""
 
 
 class EngineLoop:
@@ -117,11 +81,9 @@ class EngineLoop:
         self._observer = observer
         self._now = 0.0
         self._trim = trim
-        self._slots = Slots(stages.info.slots)
-        self._scheduler = policy(config.scheduler, self.costs, stages)
-        self._utterances: dict[str, Utterance] = {}  # live, in order of opening
-        self._clocks: dict[str, PlaybackClock] = {}  # live and those still sounding
-        self._successors: dict[str, str] = {}  # utterance → the one queued behind it
+        self._live = Register(stages.info.slots)
+        self._admission = Admission(config.scheduler, self.costs, stages.info.slots)
+        self._policy = policy(config.scheduler, self.costs, stages)
         self._flights: deque[Flight] = deque()
         self._device_free_at = -inf
         self._status_at: dict[str, float] = {}
@@ -138,6 +100,7 @@ class EngineLoop:
                 self._observer.command(command, now)
             self._apply(command, now)
         self._commit(now)
+        self._admit(now)
         self._report(now)
         return len(self._flights) < IN_FLIGHT and self._launch(now)
 
@@ -148,37 +111,36 @@ class EngineLoop:
 
     @property
     def busy(self) -> bool:
-        """Whether any utterance is live."""
-        return bool(self._utterances)
+        """Whether any utterance is live or waits to be admitted."""
+        return bool(len(self._live) or self._admission.held)
 
     def wake_at(self, now: float) -> float:
         """Return when time alone makes something ready, s; `inf`: only a command can."""
-        return self._scheduler.wake_at(now)
+        return min(self._policy.wake_at(now), self._admission.wakes_at)
 
     def load(self, now: float) -> Load:
         """Return the heartbeat; forget clocks that have run out."""
-        for name, clock in list(self._clocks.items()):
-            if name not in self._utterances and clock.ends_at(now) <= now:
-                del self._clocks[name]
-                self._successors.pop(name, None)
+        self._live.prune(now)
         late, self._lateness = self._lateness, 0.0
-        return Load(len(self._utterances), self._slots.count, late)
+        return Load(len(self._live), self._live.slots.count, late)
 
     # ------------------------------------------------------------- commands
 
     def _apply(self, command: Command, now: float) -> None:
+        name = command.utterance
         if isinstance(command, Open):
             self._open(command, now)
-            return
-        if isinstance(command, Playback):
+        elif isinstance(command, Playback):
             self._heard(command, now)
-            return
-        utterance = self._utterances.get(command.utterance)
-        if utterance is None:
-            if isinstance(command, Cancel) and command.utterance in self._clocks:
-                self._clocks[command.utterance].close(now)
-                self._moved(command.utterance, now)
-            return
+        elif utterance := self._live.get(name):
+            self._change(utterance, command, now)
+        elif held := self._admission.waiting(name):
+            self._while_held(held, command)
+        elif isinstance(command, Cancel) and (clock := self._live.clock(name)):
+            clock.close(now)
+            self._moved(name, now)
+
+    def _change(self, utterance: Utterance, command: Command, now: float) -> None:
         match command:
             case Append():
                 utterance.feed.append(command.text)
@@ -193,53 +155,73 @@ class EngineLoop:
         self._settled(utterance, now)
 
     def _heard(self, report: Playback, now: float) -> None:
-        clock = self._clocks.get(report.utterance)
+        name = report.utterance
+        clock = self._live.clock(name)
         if clock is None:
             return
         clock.reported(report.rendered, report.state, report.delay, now)
-        utterance = self._utterances.get(report.utterance)
-        if utterance:
-            self._scheduler.touch(utterance, now)
-        self._moved(report.utterance, now)
+        if utterance := self._live.get(name):
+            self._policy.touch(utterance, now)
+        self._moved(name, now)
+
+    # ------------------------------------------------------------ admission
 
     def _open(self, options: Open, now: float) -> None:
         name = options.utterance
-        if name in self._utterances:
+        if self._live.get(name) or self._admission.waiting(name):
             self._emit(Ended(name, "refused", "utterance_exists"))
-            return
-        wait = retry_after(
-            list(self._utterances.values()),
-            slots=self._slots.count,
-            costs=self.costs,
-            config=self._config.scheduler,
-        )
-        slot = self._slots.allocate() if wait is None else None
-        if slot is None:
-            self._emit(Ended(name, "refused", "overloaded", retry_after=wait))
-            return
+        elif code := self._stages.check(options):
+            self._emit(Ended(name, "refused", code))
+        elif not self._admission.held and self._fits(options, now):
+            self._begin(options, now)
+        else:
+            self._admission.hold(options, now)
+
+    def _fits(self, options: Open, now: float) -> bool:
+        return self._admission.admits(options, list(self._live), now)
+
+    def _admit(self, now: float) -> None:
+        """Let held utterances in, first come first served; refuse those that waited too long."""
+        held = self._admission.held
+        while held:
+            first = held[0]
+            if self._fits(first.options, now):
+                held.popleft()
+                self._begin(first.options, now)
+                for command in first.commands:
+                    self._apply(command, now)
+            elif first.until <= now:
+                held.popleft()
+                name = first.options.utterance
+                self._emit(Ended(name, "refused", "overloaded", retry_after=RETRY_AFTER))
+            else:
+                return
+
+    def _while_held(self, held: Held, command: Command) -> None:
+        if isinstance(command, Cancel):
+            self._admission.held.remove(held)
+            self._emit(Ended(command.utterance, "cancelled"))
+        else:
+            held.commands.append(command)
+
+    def _begin(self, options: Open, now: float) -> None:
+        slot = self._live.slots.allocate()
+        assert slot is not None, "admission counts slots"
         clock = PlaybackClock(
             now,
             patience=self._config.scheduler.patience,
             acks=options.acks,
-            after=self._clocks.get(options.after or ""),
+            after=self._live.clock(options.after),
         )
-        utterance = Utterance(
-            options, slot=slot, feed=self._stages.text(), clock=clock, trim=self._trim()
-        )
-        code = self._stages.check(utterance)
-        if code:
-            self._slots.free(slot)
-            self._emit(Ended(name, "refused", code))
-            return
-        self._utterances[name] = utterance
-        self._clocks[name] = clock
-        if options.after:
-            self._successors[options.after] = name
+        feed, trim = self._stages.text(), self._trim()
+        self._live.add(Utterance(options, slot=slot, feed=feed, clock=clock, trim=trim))
+        if options.status:
+            self._status_at[options.utterance] = -inf
 
     # --------------------------------------------------------------- device
 
     def _launch(self, now: float) -> bool:
-        batch = self._scheduler.plan(now)
+        batch = self._policy.plan(now)
         if batch is None:
             return False
         self._lateness = max(self._lateness, now - batch.works[0].latest_start)
@@ -255,7 +237,7 @@ class EngineLoop:
             if work.stage == "codec" and work.frames >= self._ladder[utterance.rung]:
                 utterance.rung = min(utterance.rung + 1, len(self._ladder) - 1)
             utterance.advance(work.stage, work.frames)
-            self._scheduler.touch(utterance, now)
+            self._policy.touch(utterance, now)
         return True
 
     @property
@@ -311,7 +293,7 @@ class EngineLoop:
                 utterance.clock.complete = True
                 self._remove(utterance, event, now)
         if utterance.ended is None:
-            self._scheduler.touch(utterance, now)
+            self._policy.touch(utterance, now)
 
     def _end(self, utterance: Utterance, reason: EndReason, detail: str, now: float) -> None:
         utterance.clock.close(now)
@@ -319,28 +301,25 @@ class EngineLoop:
 
     def _remove(self, utterance: Utterance, ended: Ended, now: float) -> None:
         name = utterance.options.utterance
-        self._scheduler.forget(utterance)
-        del self._utterances[name]
+        self._policy.forget(utterance)
+        self._live.remove(utterance)
         self._status_at.pop(name, None)
         self._stages.release(utterance.slot)
-        self._slots.free(utterance.slot)
         self._emit(ended)
         self._moved(name, now)
 
     def _moved(self, name: str, now: float) -> None:
         """The end of an utterance's sound moved: those queued behind it are due at another time."""
-        while name := self._successors.get(name, ""):
-            successor = self._utterances.get(name)
-            if successor:
-                self._scheduler.touch(successor, now)
+        for successor in self._live.behind(name):
+            self._policy.touch(successor, now)
 
     def _report(self, now: float) -> None:
-        for name, utterance in self._utterances.items():
-            if (
-                utterance.options.status
-                and now - self._status_at.get(name, -inf) >= STATUS_INTERVAL
-            ):
-                self._status_at[name] = now
-                clock = utterance.clock
-                slack = max(-FOREVER, min(FOREVER, self._scheduler.slack(utterance, now)))
-                self._emit(Status(name, clock.lead(now), slack, clock.model(now)))
+        for name, last in self._status_at.items():
+            if now - last < STATUS_INTERVAL:
+                continue
+            self._status_at[name] = now
+            utterance = self._live.get(name)
+            assert utterance is not None
+            clock = utterance.clock
+            slack = max(-FOREVER, min(FOREVER, self._policy.slack(utterance, now)))
+            self._emit(Status(name, clock.lead(now), slack, clock.model(now)))

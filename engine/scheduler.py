@@ -25,6 +25,7 @@ from engine.work import Batch, Stage, Stages, Work
 Entry = tuple[float, int, int, Work]  # latest start or due, slot, version of the utterance, work
 Timer = tuple[float, int, int, Utterance]  # moment, slot, version, utterance
 
+RICH = 0.5  # s of slack with which work waits while another is late
 SWEEP_AT = 64  # outdated entries a heap may hold, beside one or two for each slot
 
 
@@ -81,7 +82,7 @@ class Scheduler:
             return None
         anchor = first[3]
         room = self._room(anchor)
-        works = self._take(self._ready[anchor.stage], anchor, room, inf)
+        works = self._take(self._ready[anchor.stage], anchor, room, self._company(anchor, now))
         if anchor.stage is Stage.CODEC:
             soon = now + FRAME_SECONDS
             works += self._take(self._gathering, anchor, room - len(works), soon)
@@ -106,17 +107,29 @@ class Scheduler:
     def _works(self, utterance: Utterance, now: float) -> list[Work]:
         """What the utterance's two lanes could do, rested or not."""
         due = utterance.clock.dry_at(now) - self._config.margin
+        fellows = 1
+        if utterance.samples:
+            due -= self._under_way()
+            fellows = self._fellows
         works = []
         frames = self._chunk(utterance)
         if frames:
-            start = due - self._costs.until_sound(Stage.CODEC, frames)
+            start = due - self._costs.until_sound(Stage.CODEC, 1, frames)
             works.append(Work(utterance, Stage.CODEC, frames, start))
         stage = utterance.next_stage()
         if stage:
             unsent = (utterance.frame - utterance.delivered) * FRAME_SECONDS
-            start = due + unsent - self._costs.until_sound(stage)
+            start = due + unsent - self._costs.until_sound(stage, fellows)
             works.append(Work(utterance, stage, 1, start))
         return works
+
+    def _under_way(self) -> float:
+        """Return the launch that a listener may have to wait for: nothing interrupts it, s.
+
+        A late first sound is late; a late later one is silence. So only who listens counts it.
+        """
+        alone = self._fellows == 1
+        return 0.0 if alone else self._costs.predict(Stage.PREDICTOR, self._fellows)
 
     def _chunk(self, utterance: Utterance) -> int:
         """Return the largest rung of the ladder that the waiting frames fill, up to the current."""
@@ -134,11 +147,13 @@ class Scheduler:
         """
         if utterance.samples:
             return 1
+        making = self._step() + self._costs.predict(Stage.CODEC, self._fellows)
+        return ceil((making + self._under_way() + self._config.margin) / FRAME_SECONDS)
+
+    def _step(self) -> float:
+        """Return the seconds that one more frame takes among the present fellows."""
         fellows, costs = self._fellows, self._costs
-        making = costs.predict(Stage.TALKER, fellows) + costs.predict(Stage.PREDICTOR, fellows)
-        making += costs.predict(Stage.CODEC, fellows)
-        blocked = costs.predict(Stage.PREDICTOR, fellows) if fellows > 1 else 0.0
-        return ceil((making + blocked + self._config.margin) / FRAME_SECONDS)
+        return costs.predict(Stage.TALKER, fellows) + costs.predict(Stage.PREDICTOR, fellows)
 
     def _chunk_due_at(self, work: Work, now: float) -> float:
         """A chunk goes at once when it is full or when no frame will join it.
@@ -153,7 +168,7 @@ class Scheduler:
             return now
         if not utterance.samples:
             return inf
-        return work.latest_start - self._costs.step
+        return work.latest_start - self._step()
 
     def _rested_at(self, utterance: Utterance, now: float) -> float:
         """When generation may go on, at once unless it rests; a pause lasts until it is over.
@@ -214,6 +229,17 @@ class Scheduler:
                 return rows
             rows //= 2
         return rows
+
+    def _company(self, anchor: Work, now: float) -> float:
+        """Return the latest start up to which others ride along: everyone, if time allows.
+
+        Company makes a launch longer. An anchor that is late for it takes only those who would be
+        late soon; the rich can wait.
+        """
+        rows = len(self._ready[anchor.stage])
+        alone = self._costs.predict(anchor.stage, 1, anchor.frames)
+        longer = self._costs.predict(anchor.stage, rows, anchor.frames) - alone
+        return inf if now + longer <= anchor.latest_start else now + RICH
 
     def _take(self, heap: list[Entry], anchor: Work, room: int, until: float) -> list[Work]:
         """Take up to `room` works that can join the anchor, with keys up to `until`.

@@ -10,9 +10,9 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from engine.api import FRAME_SAMPLES, SAMPLE_RATE, Info
+from engine.api import FRAME_SAMPLES, SAMPLE_RATE, Info, Open
 from engine.text.feed import TextFeed
-from engine.utterance import FRAMES_PER_CHARACTER, MIN_FRAMES, Utterance
+from engine.utterance import FRAMES_PER_CHARACTER, MIN_FRAMES
 from engine.work import Batch, Outcome, Stage, Work
 
 VOICES = ("tone", "poison")  # an utterance in the voice "poison" fails at its third frame
@@ -56,9 +56,9 @@ class SilentStages:
         self._costs = costs
         self._free_at = 0.0
 
-    def check(self, utterance: Utterance) -> str:
+    def check(self, options: Open) -> str:
         """Only the voice can be wrong."""
-        known = utterance.options.voice.lower() in VOICES
+        known = options.voice.lower() in VOICES
         return "" if known else "unsupported_voice"
 
     def text(self) -> TextFeed:

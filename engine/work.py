@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from engine.api import Info
+from engine.api import Command, Event, Info, Open
 
 if TYPE_CHECKING:
     from engine.text.feed import TextFeed
@@ -92,7 +92,7 @@ class Stages(Protocol):
     def info(self) -> Info:
         """What this model can speak."""
 
-    def check(self, utterance: Utterance) -> str:
+    def check(self, options: Open) -> str:
         """Return the error code for options this model cannot do ("unsupported_voice"), or ""."""
 
     def text(self) -> TextFeed:
@@ -106,3 +106,38 @@ class Stages(Protocol):
 
     def release(self, slot: int) -> None:
         """The slot's utterance is over; whatever is launched next for the slot starts afresh."""
+
+
+class Policy(Protocol):
+    """Decides what runs next; `Scheduler` is ours, others exist to be compared with."""
+
+    def touch(self, utterance: Utterance, now: float) -> None:
+        """Something happened to the utterance."""
+
+    def forget(self, utterance: Utterance) -> None:
+        """The utterance has ended."""
+
+    def plan(self, now: float) -> Batch | None:
+        """Return the batch to launch now; every utterance in it is touched afterwards."""
+
+    def wake_at(self, now: float) -> float:
+        """Return when time alone may make something ready, s."""
+
+    def slack(self, utterance: Utterance, now: float) -> float:
+        """Return the seconds until the utterance's next work must start."""
+
+
+class Observer(Protocol):
+    """Watches a loop: the trace, a recorder, a simulation's bookkeeping."""
+
+    def command(self, command: Command, now: float) -> None:
+        """A command is about to be applied."""
+
+    def launched(self, batch: Batch, predicted: float, now: float) -> None:
+        """A batch was launched that should take `predicted` s."""
+
+    def finished(self, batch: Batch, began: float, now: float) -> None:
+        """The oldest batch in flight is over; it had the device since `began`."""
+
+    def event(self, event: Event, now: float) -> None:
+        """An event was emitted."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from engine.api import ConfigError, Info
+from engine.api import ConfigError, Info, Open
 from engine.config import ModelConfig
 from engine.model.checkpoint import Checkpoint, load, locate
 from engine.prompt import AUTO, languages
@@ -23,7 +23,6 @@ from engine.stages.predictor import PredictorStage
 from engine.stages.state import PROMPT_ROWS, allocate
 from engine.stages.talker import FAILED, TalkerStage
 from engine.text.feed import TextFeed
-from engine.utterance import Utterance
 from engine.work import Batch, Outcome, Stage, Ticket, Work
 
 logger = logging.getLogger(__name__)
@@ -105,9 +104,8 @@ class ModelStages:
         """What this checkpoint speaks."""
         return self._info
 
-    def check(self, utterance: Utterance) -> str:
+    def check(self, options: Open) -> str:
         """Return the error code for options this checkpoint cannot do, or ""."""
-        options = utterance.options
         if options.voice and options.voice.lower() not in self._info.voices:
             return "unsupported_voice"
         if options.language.lower() not in (AUTO, *self._info.languages):

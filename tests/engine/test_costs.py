@@ -44,12 +44,3 @@ def test_path_to_sound_adds_the_stages_that_follow() -> None:
 
     expected = {Stage.PREFILL: 3, Stage.TALKER: 3, Stage.PREDICTOR: 2, Stage.CODEC: 1}
     assert lengths == expected
-
-
-def test_busy_share_is_what_real_time_costs() -> None:
-    costs = CostModel()
-    costs.learn(Stage.TALKER, 1, 1, 0.010)
-    costs.learn(Stage.PREDICTOR, 1, 1, 0.020)
-    costs.learn(Stage.CODEC, 1, 4, 0.040)
-
-    assert costs.busy_share(1, 4) == pytest.approx((0.010 + 0.020 + 0.010) / 0.080)

@@ -148,21 +148,40 @@ def test_slot_of_a_cancelled_utterance_speaks_for_the_next_alone() -> None:
     assert {a.pcm[: len(tone(2))] for a in bench.audio("b") if a.pcm} == {tone(2)}
 
 
-def test_full_engine_refuses_and_says_when_to_come_back() -> None:
+def test_full_engine_refuses_after_a_moment_and_says_when_to_come_back() -> None:
     bench = Bench(slots=1)
 
-    bench.do(*say("a"), *say("b"), until=0.01)
+    bench.do(*say("a", text=TEXT * 9), *say("b"), until=0.3)
 
     refused = bench.ended("b")
     assert (refused.reason, refused.detail) == ("refused", "overloaded")
     assert refused.retry_after and refused.retry_after > 0
 
 
-def test_device_that_cannot_keep_up_with_more_refuses_them() -> None:
-    bench = Bench(slots=8, cost=0.03)
-    bench.do(*say("a"), until=0.5)
+def test_newcomer_is_held_until_a_slot_is_free() -> None:
+    bench = Bench(slots=1)
+    bench.do(*say("a", max_lead=1.0), until=0.5)
 
-    bench.do(*say("b"), *say("c"), *say("d"), until=0.6)
+    bench.do(*say("b"), until=0.6)
+    bench.do(Cancel("a"), until=60.0)
+
+    assert bench.ended("b").reason == "complete"
+
+
+def test_held_newcomer_can_be_cancelled() -> None:
+    bench = Bench(slots=1)
+    bench.do(*say("a", max_lead=1.0), *say("b"), until=0.05)
+
+    bench.do(Cancel("b"), until=60.0)
+
+    assert bench.ended("b").reason == "cancelled"
+
+
+def test_device_that_cannot_keep_up_with_more_refuses_them() -> None:
+    bench = Bench(slots=8, cost=0.02)
+    bench.do(*say("a", text=TEXT * 5), until=3.0)
+
+    bench.do(*say("b", text=TEXT * 5), *say("c"), *say("d"), until=3.5)
 
     assert bench.ended("d").detail == "overloaded"
 

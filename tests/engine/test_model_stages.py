@@ -105,7 +105,7 @@ def test_a_prompt_longer_than_the_cache_fails_alone(
 def test_what_the_checkpoint_cannot_do_is_refused(
     stages: ModelStages, checkpoint: Checkpoint, options: dict[str, object], code: str
 ) -> None:
-    assert stages.check(speaking(checkpoint, TEXTS[0], **options)) == code
+    assert stages.check(speaking(checkpoint, TEXTS[0], **options).options) == code
 
 
 def test_instructions_are_refused_where_the_model_was_not_trained_for_them(
@@ -115,7 +115,9 @@ def test_instructions_are_refused_where_the_model_was_not_trained_for_them(
     stages = ModelStages(small, name="small", slots=1, rows=1, segment_seconds=4.0, normalise=False)
 
     assert not stages.info.instructions
-    assert stages.check(speaking(small, "a", instructions="b")) == "unsupported_instructions"
+    assert (
+        stages.check(speaking(small, "a", instructions="b").options) == "unsupported_instructions"
+    )
 
 
 def test_text_is_tokenised_as_the_checkpoint_does(

@@ -48,7 +48,7 @@ def test_burst_shares_the_device_without_silence() -> None:
 
 
 def test_listeners_beyond_the_device_are_refused_not_starved() -> None:
-    report = simulate(replies=80, every=0.3, slow=8.0, text=TEXT * 5)
+    report = simulate(replies=80, every=0.2, slow=8.0, text=TEXT * 5)
 
     ended = [reply.ended for reply in report.replies]
     assert ended.count("overloaded") > 0
