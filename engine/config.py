@@ -52,11 +52,12 @@ class SchedulerConfig:
 
 @dataclass(frozen=True, slots=True)
 class TrimConfig:
-    """Leading silence that is never sent."""
+    """Silence: what is never sent before the sound, and how much of it ends an utterance."""
 
     threshold_db: float = -45.0  # dBFS: quieter 20 ms windows are silence
     keep: float = 0.02  # s kept before the onset
     longest: float = 1.0  # s removed at most
+    runaway: float = 2.5  # s of silence inside speech after which it counts as run away
 
 
 @dataclass(frozen=True, slots=True)

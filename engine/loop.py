@@ -213,8 +213,15 @@ class EngineLoop:
             acks=options.acks,
             after=self._live.clock(options.after),
         )
-        feed, trim = self._stages.text(), self._trim()
-        self._live.add(Utterance(options, slot=slot, feed=feed, clock=clock, trim=trim))
+        utterance = Utterance(
+            options,
+            slot=slot,
+            feed=self._stages.text(),
+            clock=clock,
+            trim=self._trim(),
+            quiet_limit=self._config.trim.runaway,
+        )
+        self._live.add(utterance)
         if options.status:
             self._status_at[options.utterance] = -inf
 

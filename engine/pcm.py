@@ -1,7 +1,8 @@
 """Samples as bytes: float → int16, and the silence before an utterance that is never sent.
 
 PCM is int16 little-endian mono at `SAMPLE_RATE`. Trimming moves in packets of 20 ms: what is sent
-still starts on a packet's border.
+still starts on a packet's border. Silence after the sound is measured: speech that never ends well
+turns into room tone.
 """
 
 from __future__ import annotations
@@ -50,6 +51,12 @@ class LeadingSilence:
         self._silent = 0  # packets of `_held` known to be silence
         self._found = False  # `_held` begins where the sound shall begin
         self._sending = False
+        self._quiet = 0  # packets of silence at the end of what came in
+
+    @property
+    def quiet(self) -> float:
+        """Seconds of silence at the end of what came in, leading silence included."""
+        return self._quiet * PACKET_SAMPLES / SAMPLE_RATE
 
     def push(self, pcm: bytes, *, last: bool) -> bytes:
         """Add the next samples; return what may be sent now.
@@ -57,6 +64,7 @@ class LeadingSilence:
         Args:
             last: nothing follows: what remains is sent however short it is.
         """
+        self._listen(pcm)
         if self._sending:
             return pcm
         self._held += pcm
@@ -69,6 +77,11 @@ class LeadingSilence:
             return b""
         held, self._held = self._held, b""
         return held
+
+    def _listen(self, pcm: bytes) -> None:
+        packets = len(pcm) // PACKET_BYTES
+        loud = np.flatnonzero(_powers(pcm[: packets * PACKET_BYTES]) >= self._threshold)
+        self._quiet = packets - 1 - int(loud[-1]) if len(loud) else self._quiet + packets
 
     def _look(self) -> None:
         """Count silent packets until the onset or until no more may be removed."""

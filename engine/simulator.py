@@ -199,6 +199,8 @@ class Simulation:
 class _NoTrim:
     """Tones have no leading silence."""
 
+    quiet = 0.0
+
     def push(self, pcm: bytes, *, last: bool) -> bytes:
         return pcm
 

@@ -8,6 +8,7 @@ facts that only data can tell (end of speech, samples) arrive at commit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from engine.api import FRAME_SAMPLES, FRAME_SECONDS, SAMPLE_RATE, Audio, Ended, EndReason, Open
@@ -56,7 +57,11 @@ class Segment:
 
 
 class Trim(Protocol):
-    """Takes leading silence away from one utterance's sound."""
+    """Takes leading silence away from one utterance's sound, and notices when it falls silent."""
+
+    @property
+    def quiet(self) -> float:
+        """Seconds of silence at the end of the sound so far."""
 
     def push(self, pcm: bytes, *, last: bool) -> bytes:
         """Return what may be sent now."""
@@ -69,7 +74,14 @@ class Utterance:
     """
 
     def __init__(
-        self, options: Open, *, slot: int, feed: TextFeed, clock: PlaybackClock, trim: Trim
+        self,
+        options: Open,
+        *,
+        slot: int,
+        feed: TextFeed,
+        clock: PlaybackClock,
+        trim: Trim,
+        quiet_limit: float = inf,
     ) -> None:
         self.options = options
         self.slot = slot
@@ -84,6 +96,7 @@ class Utterance:
         self.resting = False  # the listener has enough ahead; set by the scheduler
         self.ended: Ended | None = None
         self._trim = trim
+        self._quiet_limit = quiet_limit
         self._finished: EndReason | None = None  # no more frames will be made, and why
         self._limit: EndReason | None = None  # a limit was met; finished once the frame is known
         self._said_last = False
@@ -242,6 +255,9 @@ class Utterance:
         done = self._finished is not None and self.ready_frames == 0
         last = done and self.delivered == self.decoded
         pcm = self._trim.push(pcm, last=last)
+        if self._trim.quiet >= self._quiet_limit and self._finished is None:
+            self._limit = "runaway"  # the text was spoken and end of speech was missed
+            self._settle_limit()
         text_to = max(self._text_to, self._text_at(self.delivered))
         if not (pcm or last or text_to > self._text_to):
             return None

@@ -153,3 +153,14 @@ def test_chunks_do_not_change_what_is_sent(quiet: int, loud: int, chunks: list[i
     assert pcm.endswith(b"".join(parts))
     first = next((part for part in parts if part), b"")
     assert len(first) >= min(FRAME_BYTES, len(b"".join(parts)))
+
+
+def test_silence_at_the_end_is_measured_across_chunks() -> None:
+    listening = LeadingSilence(TrimConfig())
+
+    listening.push(tone(4) + silence(3), last=False)
+    assert listening.quiet == pytest.approx(0.06)
+    listening.push(silence(5), last=False)
+    assert listening.quiet == pytest.approx(0.16)
+    listening.push(tone(1), last=False)
+    assert listening.quiet == 0

@@ -5,7 +5,7 @@ import pytest
 from engine.api import FRAME_SAMPLES, Audio, Ended
 from engine.utterance import END_OF_TEXT, PADDING, Segment
 from engine.work import Stage
-from tests.engine.speaking import EOS, decode, run, segment, speak, utterance
+from tests.engine.speaking import EOS, NoTrim, decode, run, segment, speak, utterance
 
 
 def test_generation_goes_from_prefill_to_predictor_to_talker() -> None:
@@ -165,3 +165,19 @@ def test_speech_without_sound_is_a_failure() -> None:
 
     assert isinstance(ended, Ended)
     assert (ended.reason, ended.detail) == ("failed", "no_audio")
+
+
+class Quiet(NoTrim):
+    quiet = 3.0
+
+
+def test_speech_that_turned_into_room_tone_is_run_away() -> None:
+    each = utterance(segment())
+    each._trim, each._quiet_limit = Quiet(), 2.5
+    speak(each, 3)
+
+    decode(each, 3)
+
+    assert each.next_stage() is None
+    each.farewell()
+    assert each.ended and each.ended.reason == "runaway"
