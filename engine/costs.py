@@ -1,4 +1,8 @@
-"""How long the device takes: seconds per (stage, rows, frames), learnt from every launch. Pure."""
+"""How long the device takes: seconds per (stage, rows, frames), learnt from every launch. Pure.
+
+Sizes are counted in powers of two, as a device that captures graphs pads them: the table stays
+small, and what was learnt at one size serves its neighbours.
+"""
 
 from __future__ import annotations
 
@@ -12,45 +16,69 @@ LEARNING_RATE = 0.1  # weight of the newest launch in the running mean
 SURPRISE = 2.0  # a launch counts as at most so many times the mean: machines hiccup
 UNKNOWN = 0.01  # s, before anything was measured
 
+PATHS = {
+    Stage.PREFILL: (Stage.PREFILL, Stage.PREDICTOR, Stage.CODEC),
+    Stage.TALKER: (Stage.TALKER, Stage.PREDICTOR, Stage.CODEC),
+    Stage.PREDICTOR: (Stage.PREDICTOR, Stage.CODEC),
+    Stage.CODEC: (Stage.CODEC,),
+}
+
+Size = tuple[int, int]  # rows, frames
+
 
 class CostModel:
     """Running means of launch durations, scaled to the neighbours that were never launched."""
 
     def __init__(self) -> None:
-        self._seconds: dict[Stage, dict[tuple[int, int], float]] = {stage: {} for stage in Stage}
+        self._means: dict[Stage, dict[Size, float]] = {stage: {} for stage in Stage}
+        self._predicted: dict[tuple[Stage, int, int], float] = {}  # until the next measurement
+        self._paths: dict[tuple[Stage, int, int], float] = {}
 
     def learn(self, stage: Stage, rows: int, frames: int, seconds: float) -> None:
         """Take one measured launch into account."""
-        known = self._seconds[stage]
-        key = (rows, frames)
-        mean = known.setdefault(key, seconds)
-        known[key] = mean + LEARNING_RATE * (min(seconds, SURPRISE * mean) - mean)
+        means = self._means[stage]
+        size = _size(rows, frames)
+        mean = means.setdefault(size, seconds)
+        means[size] = mean + LEARNING_RATE * (min(seconds, SURPRISE * mean) - mean)
+        self._predicted.clear()
+        self._paths.clear()
 
     def predict(self, stage: Stage, rows: int = 1, frames: int = 1) -> float:
         """Return the expected duration of a launch, s."""
-        known = self._seconds[stage]
-        if not known:
-            return UNKNOWN * _scale(rows, frames)
-        exact = known.get((rows, frames))
-        if exact is not None:
-            return exact
-        nearest = min(known, key=lambda key: (_distance(key, rows, frames), key))
-        return known[nearest] * _scale(rows, frames) / _scale(*nearest)
+        key = (stage, rows, frames)
+        seconds = self._predicted.get(key)
+        if seconds is None:
+            seconds = self._predicted[key] = self._estimate(stage, _size(rows, frames))
+        return seconds
 
     def until_sound(self, stage: Stage, rows: int = 1, frames: int = 1) -> float:
         """Return the seconds from launching `stage` among `rows` utterances to samples."""
-        chain = {
-            Stage.PREFILL: (Stage.PREFILL, Stage.PREDICTOR, Stage.CODEC),
-            Stage.TALKER: (Stage.TALKER, Stage.PREDICTOR, Stage.CODEC),
-            Stage.PREDICTOR: (Stage.PREDICTOR, Stage.CODEC),
-            Stage.CODEC: (Stage.CODEC,),
-        }[stage]
-        return sum(self.predict(each, rows, frames if each is Stage.CODEC else 1) for each in chain)
+        key = (stage, rows, frames)
+        seconds = self._paths.get(key)
+        if seconds is None:
+            launches = ((each, frames if each is Stage.CODEC else 1) for each in PATHS[stage])
+            seconds = sum(self.predict(each, rows, count) for each, count in launches)
+            self._paths[key] = seconds
+        return seconds
+
+    def _estimate(self, stage: Stage, size: Size) -> float:
+        means = self._means[stage]
+        if not means:
+            return UNKNOWN * _scale(size)
+        mean = means.get(size)
+        if mean is not None:
+            return mean
+        nearest = min(means, key=lambda known: (_distance(known, size), known))
+        return means[nearest] * _scale(size) / _scale(nearest)
 
 
-def _scale(rows: int, frames: int) -> float:
-    return (1 + ROW_SHARE * (rows - 1)) * (1 + FRAME_SHARE * (frames - 1))
+def _size(rows: int, frames: int) -> Size:
+    return 1 << (rows - 1).bit_length(), 1 << (frames - 1).bit_length()
 
 
-def _distance(key: tuple[int, int], rows: int, frames: int) -> float:
-    return abs(log(key[0] / rows)) + abs(log(key[1] / frames))
+def _scale(size: Size) -> float:
+    return (1 + ROW_SHARE * (size[0] - 1)) * (1 + FRAME_SHARE * (size[1] - 1))
+
+
+def _distance(one: Size, other: Size) -> float:
+    return abs(log(one[0] / other[0])) + abs(log(one[1] / other[1]))

@@ -34,7 +34,7 @@ from engine.playback import PlaybackClock
 from engine.register import Register
 from engine.scheduler import Scheduler
 from engine.utterance import Trim, Utterance, seconds
-from engine.work import Batch, Observer, Outcome, Policy, Stages, Ticket, Work
+from engine.work import Batch, Observer, Outcome, Policy, Stage, Stages, Ticket, Work
 
 logger = logging.getLogger(__name__)
 
@@ -233,7 +233,7 @@ class EngineLoop:
             return False
         self._lateness = max(self._lateness, now - batch.works[0].latest_start)
         for work in batch.works:
-            if work.stage == "prefill":
+            if work.stage is Stage.PREFILL:
                 work.utterance.fix_layout()
         self._flights.append(Flight(batch, self._stages.launch(batch), now))
         if self._observer:
@@ -241,7 +241,7 @@ class EngineLoop:
             self._observer.launched(batch, predicted, now)
         for work in batch.works:
             utterance = work.utterance
-            if work.stage == "codec" and work.frames >= self._ladder[utterance.rung]:
+            if work.stage is Stage.CODEC and work.frames >= self._ladder[utterance.rung]:
                 utterance.rung = min(utterance.rung + 1, len(self._ladder) - 1)
             utterance.advance(work.stage, work.frames)
             self._policy.touch(utterance, now)
@@ -273,6 +273,8 @@ class EngineLoop:
         if outcome.error:
             self._end(utterance, "failed", outcome.error, now)
             return
+        if work.stage is Stage.PREDICTOR:
+            return  # no facts: that the frame exists was counted at launch
         audio = utterance.commit(work.stage, work.frames, outcome)
         if audio:
             self._send(utterance, audio, now)

@@ -66,10 +66,10 @@ class PlaybackClock:
 
     def dry_at(self, now: float) -> float:
         """Return the moment silence would start, s; `inf` while paused or ended."""
-        waits_until = self._predecessor_ends(now)
-        if self.sent == 0:
-            return max(self._due, waits_until)
-        return max(self._dry_open, self._dry_acked(now), waits_until + self.sent)
+        dry = self._due if self.sent == 0 else max(self._dry_open, self._dry_acked(now))
+        if self._after is None:
+            return dry
+        return max(dry, self._predecessor_ends(now) + self.sent)
 
     def ends_at(self, now: float) -> float:
         """Return when the sound sent so far will have been heard."""
@@ -81,9 +81,12 @@ class PlaybackClock:
 
     def lead(self, now: float) -> float:
         """Return the seconds of sound that lie ahead of the listener."""
+        return self.lead_until(self.dry_at(now), now)
+
+    def lead_until(self, dry: float, now: float) -> float:
+        """Return the same, where `dry_at(now)` is known."""
         if self.sent == 0 and self._after is None:
             return 0.0
-        dry = self.dry_at(now)
         if dry < inf:
             return max(0.0, dry - now)
         return self.sent - self._rendered
@@ -116,8 +119,7 @@ class PlaybackClock:
         return self._true_at + unheard - self._delay - CLIENT_WORK
 
     def _predecessor_ends(self, now: float) -> float:
-        if self._after is None:
-            return -inf
+        assert self._after is not None
         ends_at = self._after.ends_at(now)
         if ends_at <= now and self._after.complete:
             self._after = None  # heard: let go of the chain

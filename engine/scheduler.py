@@ -51,12 +51,13 @@ class Scheduler:
     def touch(self, utterance: Utterance, now: float) -> None:
         """Look at an utterance anew: something happened to it."""
         version = self._outdate(utterance.slot)
-        rested_at = self._rested_at(utterance, now)
-        utterance.resting = rested_at > now
+        dry = utterance.clock.dry_at(now)
+        goes_on = self._goes_on(utterance, dry, now)
+        utterance.resting = goes_on > now
         moment = utterance.clock.changes_at(now)
-        for work in self._works(utterance, now):
+        for work in self._works(utterance, dry):
             is_chunk = work.stage is Stage.CODEC
-            ready_at = self._chunk_due_at(work, now) if is_chunk else rested_at
+            ready_at = self._chunk_due_at(work, now) if is_chunk else goes_on
             if ready_at <= now:
                 self._add(self._ready[work.stage], work.latest_start, work, version)
                 continue
@@ -80,7 +81,7 @@ class Scheduler:
         first = min(filter(None, map(self._first, self._ready.values())), default=None)
         if first is None:
             return None
-        anchor = first[3]
+        anchor = first[-1]
         room = self._room(anchor)
         works = self._take(self._ready[anchor.stage], anchor, room, self._company(anchor, now))
         if anchor.stage is Stage.CODEC:
@@ -99,21 +100,23 @@ class Scheduler:
 
     def slack(self, utterance: Utterance, now: float) -> float:
         """Return the seconds until the utterance's next work must start; `inf` if it has none."""
-        starts = [work.latest_start for work in self._works(utterance, now)]
+        dry = utterance.clock.dry_at(now)
+        starts = [work.latest_start for work in self._works(utterance, dry)]
         return min(starts, default=inf) - now
 
     # ---------------------------------------------------------- one utterance
 
-    def _works(self, utterance: Utterance, now: float) -> list[Work]:
+    def _works(self, utterance: Utterance, dry: float) -> list[Work]:
         """What the utterance's two lanes could do, rested or not."""
-        due = utterance.clock.dry_at(now) - self._config.margin
+        due = dry - self._config.margin
         fellows = 1
         if utterance.samples:
             due -= self._under_way()
             fellows = self._fellows
         works = []
-        frames = self._chunk(utterance)
-        if frames:
+        ready = utterance.ready_frames
+        if ready:
+            frames = self._chunk(utterance, ready)
             start = due - self._costs.until_sound(Stage.CODEC, 1, frames)
             works.append(Work(utterance, Stage.CODEC, frames, start))
         stage = utterance.next_stage()
@@ -131,9 +134,8 @@ class Scheduler:
         alone = self._fellows == 1
         return 0.0 if alone else self._costs.predict(Stage.PREDICTOR, self._fellows)
 
-    def _chunk(self, utterance: Utterance) -> int:
+    def _chunk(self, utterance: Utterance, ready: int) -> int:
         """Return the largest rung of the ladder that the waiting frames fill, up to the current."""
-        ready = utterance.ready_frames
         rungs = self._config.chunk_ladder
         rung = utterance.rung
         while rung and rungs[rung] > ready:
@@ -170,7 +172,7 @@ class Scheduler:
             return inf
         return work.latest_start - self._step()
 
-    def _rested_at(self, utterance: Utterance, now: float) -> float:
+    def _goes_on(self, utterance: Utterance, dry: float, now: float) -> float:
         """When generation may go on, at once unless it rests; a pause lasts until it is over.
 
         It rests from `max_lead` of sound ahead until that has fallen by a large chunk, so that a
@@ -182,10 +184,9 @@ class Scheduler:
         refill = min(limit / 2, self._config.chunk_ladder[-1] * FRAME_SECONDS)
         made = (utterance.frame - utterance.delivered) * FRAME_SECONDS
         floor = limit - refill - made  # the lead at which it goes on
-        lead = utterance.clock.lead(now)
+        lead = utterance.clock.lead_until(dry, now)
         if lead <= floor if utterance.resting else lead + made < limit:
             return now
-        dry = utterance.clock.dry_at(now)
         return dry - floor if dry < inf else inf
 
     # ---------------------------------------------------------- ordered work

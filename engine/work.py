@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from engine.api import Command, Event, Info, Open
 
@@ -25,9 +25,10 @@ class Stage(StrEnum):
     PREDICTOR = "predictor"  # the other codes of that frame
     CODEC = "codec"  # waiting frames → samples
 
+    __hash__ = str.__hash__  # keys of hot dictionaries; `Enum` hashes in Python
 
-@dataclass(frozen=True, slots=True)
-class Work:
+
+class Work(NamedTuple):
     """What one utterance could do now."""
 
     utterance: Utterance

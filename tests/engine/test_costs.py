@@ -31,8 +31,16 @@ def test_unmeasured_batch_is_scaled_from_its_nearest_neighbour() -> None:
     costs.learn(Stage.TALKER, 8, 1, 0.012)
 
     assert costs.predict(Stage.TALKER, 2) > 0.010
-    assert costs.predict(Stage.TALKER, 7) < 0.012
+    assert costs.predict(Stage.TALKER, 4) < 0.012
     assert costs.predict(Stage.TALKER, 16) > 0.012
+
+
+def test_sizes_are_padded_to_powers_of_two() -> None:
+    costs = CostModel()
+
+    costs.learn(Stage.CODEC, 5, 12, 0.030)
+
+    assert costs.predict(Stage.CODEC, 8, 16) == costs.predict(Stage.CODEC, 7, 9) == 0.030
 
 
 def test_path_to_sound_adds_the_stages_that_follow() -> None:
