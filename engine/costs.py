@@ -1,7 +1,7 @@
 """How long the device takes: seconds per (stage, rows, frames), learnt from every launch. Pure.
 
-Sizes are counted in powers of two, as a device that captures graphs pads them: the table stays
-small, and what was learnt at one size serves its neighbours.
+Sizes are rounded up to quarters of a power of two (…, 8, 10, 12, 14, 16, 20, …), much as a device
+that captures graphs pads them: the table stays small, and one size serves its neighbours.
 """
 
 from __future__ import annotations
@@ -73,7 +73,12 @@ class CostModel:
 
 
 def _size(rows: int, frames: int) -> Size:
-    return 1 << (rows - 1).bit_length(), 1 << (frames - 1).bit_length()
+    return _rounded(rows), _rounded(frames)
+
+
+def _rounded(count: int) -> int:
+    quarter = 1 << max(0, (count - 1).bit_length() - 3)
+    return -(-count // quarter) * quarter
 
 
 def _scale(size: Size) -> float:

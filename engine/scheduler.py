@@ -13,7 +13,6 @@ ties are broken by slot; no clock, no randomness.
 from __future__ import annotations
 
 import heapq
-from dataclasses import replace
 from math import ceil, inf
 
 from engine.api import FRAME_SECONDS
@@ -44,6 +43,7 @@ class Scheduler:
         self._stages = stages
         self._ready: dict[Stage, list[Entry]] = {stage: [] for stage in Stage}  # heaps
         self._gathering: list[Entry] = []  # chunks that are not due yet, by when they will be
+        self._resting: dict[Stage, list[Entry]] = {stage: [] for stage in Stage}  # by room_at
         self._timers: list[Timer] = []
         self._versions: dict[int, int] = {}  # slot → count of touches: older entries are void
         self._fellows = 1  # rows of the last talker batch
@@ -64,6 +64,9 @@ class Scheduler:
             moment = min(moment, ready_at)
             if is_chunk:
                 self._add(self._gathering, ready_at, work, version)
+            elif dry < inf:
+                room_at = self._room_at(utterance, dry)
+                self._add(self._resting[work.stage], room_at, work, version)
         if moment < inf:
             heapq.heappush(self._timers, (moment, utterance.slot, version, utterance))
 
@@ -74,22 +77,24 @@ class Scheduler:
     def plan(self, now: float) -> Batch | None:
         """Return the batch to launch now, or None if nothing is ready.
 
-        The caller launches it and touches every utterance in it. A codec launch takes along the
-        chunks that would be due within a frame: a launch of their own would cost more.
+        The caller launches it and touches every utterance in it. Once there is a launch, work that
+        would soon need one of its own comes along: chunks due within a frame, and rested
+        utterances that have room for a frame.
         """
         self._wake(now)
         first = min(filter(None, map(self._first, self._ready.values())), default=None)
         if first is None:
             return None
         anchor = first[-1]
-        room = self._room(anchor)
-        works = self._take(self._ready[anchor.stage], anchor, room, self._company(anchor, now))
-        if anchor.stage is Stage.CODEC:
-            soon = now + FRAME_SECONDS
-            works += self._take(self._gathering, anchor, room - len(works), soon)
-        elif anchor.stage is Stage.TALKER:
+        stage, room, latest = anchor.stage, self._rows(anchor), self._company(anchor, now)
+        works = self._take(self._ready[stage], anchor, room, latest)
+        if stage is Stage.CODEC:
+            works += self._take(self._gathering, anchor, room - len(works), now + FRAME_SECONDS)
+        elif latest == inf:
+            works += self._take(self._resting[stage], anchor, room - len(works), now)
+        if stage is Stage.TALKER:
             self._fellows = len(works)
-        return Batch(anchor.stage, works)
+        return Batch(stage, works)
 
     def wake_at(self, now: float) -> float:
         """Return when time alone may make something ready, s; `inf` if nothing will."""
@@ -121,8 +126,7 @@ class Scheduler:
             works.append(Work(utterance, Stage.CODEC, frames, start))
         stage = utterance.next_stage()
         if stage:
-            unsent = (utterance.frame - utterance.delivered) * FRAME_SECONDS
-            start = due + unsent - self._costs.until_sound(stage, fellows)
+            start = due + self._made(utterance) - self._costs.until_sound(stage, fellows)
             works.append(Work(utterance, stage, 1, start))
         return works
 
@@ -173,21 +177,29 @@ class Scheduler:
         return work.latest_start - self._step()
 
     def _goes_on(self, utterance: Utterance, dry: float, now: float) -> float:
-        """When generation may go on, at once unless it rests; a pause lasts until it is over.
+        """When generation goes on by itself: now, unless it rests.
 
         It rests from `max_lead` of sound ahead until that has fallen by a large chunk, so that a
-        rested utterance makes whole chunks and not a frame at a time.
+        rested utterance makes whole chunks and not a frame at a time; a pause lasts until it ends.
         """
         limit = utterance.options.max_lead
         if limit is None:
             return now
+        lead = utterance.clock.lead_until(dry, now) + self._made(utterance)
         refill = min(limit / 2, self._config.chunk_ladder[-1] * FRAME_SECONDS)
-        made = (utterance.frame - utterance.delivered) * FRAME_SECONDS
-        floor = limit - refill - made  # the lead at which it goes on
-        lead = utterance.clock.lead_until(dry, now)
-        if lead <= floor if utterance.resting else lead + made < limit:
+        if lead < (limit - refill if utterance.resting else limit):
             return now
-        return dry - floor if dry < inf else inf
+        return self._room_at(utterance, dry) + refill if dry < inf else inf
+
+    def _room_at(self, utterance: Utterance, dry: float) -> float:
+        """When the sound ahead will have fallen below `max_lead`."""
+        limit = utterance.options.max_lead
+        assert limit is not None, "only a limit makes an utterance rest"
+        return dry + self._made(utterance) - limit
+
+    def _made(self, utterance: Utterance) -> float:
+        """Return the sound that is made but not sent, s."""
+        return (utterance.frame - utterance.delivered) * FRAME_SECONDS
 
     # ---------------------------------------------------------- ordered work
 
@@ -217,7 +229,7 @@ class Scheduler:
             heapq.heappop(heap)
         return heap[0] if heap else None
 
-    def _room(self, anchor: Work) -> int:
+    def _rows(self, anchor: Work) -> int:
         """Return the most rows for the anchor's batch.
 
         Nothing interrupts a launch, so a chunk batch is kept shorter than a new utterance waits.
@@ -259,7 +271,7 @@ class Scheduler:
             elif work.frames == anchor.frames:
                 works.append(work)
             else:
-                works.append(replace(work, frames=anchor.frames))
+                works.append(work._replace(frames=anchor.frames))
         for entry in unfit:
             heapq.heappush(heap, entry)
         return works

@@ -35,12 +35,13 @@ def test_unmeasured_batch_is_scaled_from_its_nearest_neighbour() -> None:
     assert costs.predict(Stage.TALKER, 16) > 0.012
 
 
-def test_sizes_are_padded_to_powers_of_two() -> None:
+def test_neighbouring_sizes_share_what_was_learnt() -> None:
     costs = CostModel()
 
-    costs.learn(Stage.CODEC, 5, 12, 0.030)
+    costs.learn(Stage.CODEC, 33, 12, 0.030)
 
-    assert costs.predict(Stage.CODEC, 8, 16) == costs.predict(Stage.CODEC, 7, 9) == 0.030
+    assert costs.predict(Stage.CODEC, 40, 12) == costs.predict(Stage.CODEC, 35, 11) == 0.030
+    assert costs.predict(Stage.CODEC, 41, 12) > 0.030
 
 
 def test_path_to_sound_adds_the_stages_that_follow() -> None:
