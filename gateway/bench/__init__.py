@@ -1,0 +1,1 @@
+"""`playhead bench`: what listeners of any speech server hear, by one set of definitions."""
