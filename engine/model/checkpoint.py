@@ -12,8 +12,9 @@ from torch import Tensor
 from engine.api import CheckpointError
 from engine.model.config import CheckpointConfig, read_config, read_json
 from engine.model.predictor import Predictor, load_predictor
+from engine.model.random_weights import SEED, RandomTensors
 from engine.model.talker import Talker, load_talker
-from engine.model.tensors import Tensors
+from engine.model.tensors import Tensors, TensorSource
 from engine.model.tokenizer import TextTokenizer
 
 EMBEDDED = Path(__file__).parent.parent / "voices" / "tiny"
@@ -40,9 +41,12 @@ class Checkpoint:
     tokenizer: TextTokenizer
     talker: Talker
     predictor: Predictor
+    random: RandomTensors | None = None  # weights that no file holds
 
     def codec_tensors(self) -> dict[str, Tensor]:
         """Load the codec's `decoder.*` tensors in fp32: rounding them is audible."""
+        if self.random is not None:
+            return self.random.codec()
         folder = self.path / "speech_tokenizer"
         tensors = Tensors(folder, device=self.talker.device, dtype=torch.float32)
         names = tensors.names("decoder.")
@@ -77,12 +81,34 @@ def load(path: Path, *, device: torch.device, dtype: torch.dtype) -> Checkpoint:
     settings = _settings(path, config)
     tokenizer = TextTokenizer(path)
     tensors = Tensors(path, device=device, dtype=dtype)
+    talker, predictor = _networks(tensors, config)
+    tensors.warn_of_rest()
+    return Checkpoint(path, config, settings, tokenizer, talker, predictor)
+
+
+def load_random(
+    config: CheckpointConfig, *, device: torch.device, dtype: torch.dtype, seed: int = SEED
+) -> Checkpoint:
+    """Make a checkpoint of random weights in memory; it reads with the embedded voice's words."""
+    tensors = RandomTensors(config, device, dtype, seed)
+    talker, predictor = _networks(tensors, config)
+    return Checkpoint(
+        EMBEDDED,
+        config,
+        VoiceSettings(next(iter(config.talker.spk_id)), instructions=config.instructions),
+        TextTokenizer(EMBEDDED),
+        talker,
+        predictor,
+        tensors,
+    )
+
+
+def _networks(tensors: TensorSource, config: CheckpointConfig) -> tuple[Talker, Predictor]:
     with torch.inference_mode():
         talker = load_talker(tensors, config.talker, positions=POSITIONS)
         tables = talker.code_tables()[:-1]  # the last group never enters the predictor
         predictor = load_predictor(tensors, config.predictor, config.talker, tables)
-    tensors.warn_of_rest()
-    return Checkpoint(path, config, settings, tokenizer, talker, predictor)
+    return talker, predictor
 
 
 def _settings(folder: Path, config: CheckpointConfig) -> VoiceSettings:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.model.config import DecoderConfig
-from engine.model.tensors import Tensors
+from engine.model.tensors import TensorSource
 
 
 class Attend(Protocol):
@@ -83,12 +83,12 @@ class Rope:
             torch.arange(positions, dtype=torch.float32), config.rope_theta**-exponents
         )
         cosine, sine = angles.cos(), angles.sin()
-        self._cosine = torch.cat((cosine, cosine), -1)[:, None].to(like)  # (positions, 1, head_dim)
-        self._sine = torch.cat((-sine, sine), -1)[:, None].to(like)
+        self.cosine = torch.cat((cosine, cosine), -1)[:, None].to(like)  # (positions, 1, head_dim)
+        self.sine = torch.cat((-sine, sine), -1)[:, None].to(like)
 
     def at(self, positions: Tensor | slice) -> tuple[Tensor, Tensor]:
         """Rows of `positions`, shaped to broadcast over heads."""
-        return self._cosine[positions], self._sine[positions]
+        return self.cosine[positions], self.sine[positions]
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -104,7 +104,7 @@ def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 
 
 def load_decoder(
-    tensors: Tensors, prefix: str, config: DecoderConfig, *, positions: int
+    tensors: TensorSource, prefix: str, config: DecoderConfig, *, positions: int
 ) -> Decoder:
     """Take the decoder's tensors under `prefix`, able to address `positions` positions."""
     layers = [
@@ -115,7 +115,7 @@ def load_decoder(
     return Decoder(config, layers, norm, Rope(config, positions, norm))
 
 
-def _load_layer(tensors: Tensors, prefix: str, config: DecoderConfig) -> Layer:
+def _load_layer(tensors: TensorSource, prefix: str, config: DecoderConfig) -> Layer:
     hidden, inner, width = config.hidden_size, config.intermediate_size, config.head_dim
     heads, keys = config.num_attention_heads, config.num_key_value_heads
     attention, mlp = f"{prefix}.self_attn", f"{prefix}.mlp"

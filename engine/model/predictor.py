@@ -17,7 +17,7 @@ from torch import Tensor
 from engine.model.attention import FrameAttention, allocate_cache
 from engine.model.config import PredictorConfig, TalkerConfig
 from engine.model.layers import Decoder, load_decoder
-from engine.model.tensors import Tensors
+from engine.model.tensors import TensorSource
 
 # logits (rows, vocab) fp32, code group -> ids (rows,)
 Choose: TypeAlias = Callable[[Tensor, int], Tensor]
@@ -51,10 +51,10 @@ class Predictor:
             tables: talker-width embeddings of code groups 0 to 14.
             heads: (vocab, hidden) for code groups 1 to 15.
         """
-        self._decoder = decoder
-        self._projection = projection
-        self._tables = [projection(table) for table in tables]
-        self._heads = list(heads)
+        self.decoder = decoder
+        self.projection = projection
+        self.tables = [projection(table) for table in tables]
+        self.heads = list(heads)
         self._cache = allocate_cache(decoder.config, 0, len(heads) + 1, decoder.norm)
 
     def frame(self, hidden: Tensor, code: Tensor, choose: Choose) -> Tensor:
@@ -68,20 +68,20 @@ class Predictor:
         Returns: (rows, 15) int64, codes 1 to 15.
         """
         attend = self._attention(hidden.shape[0])
-        first = torch.stack((self._projection(hidden), F.embedding(code, self._tables[0])), 1)
-        x = self._decoder(first.flatten(0, 1), _pair(hidden), attend.at(1))[1::2]
-        codes = [choose(F.linear(x, self._heads[0]).float(), 1)]
-        for group in range(1, len(self._heads)):
+        first = torch.stack((self.projection(hidden), F.embedding(code, self.tables[0])), 1)
+        x = self.decoder(first.flatten(0, 1), _pair(hidden), attend.at(1))[1::2]
+        codes = [choose(F.linear(x, self.heads[0]).float(), 1)]
+        for group in range(1, len(self.heads)):
             position = group + 1
-            x = F.embedding(codes[-1], self._tables[group])
-            x = self._decoder(x, slice(position, position + 1), attend.at(position))
-            codes.append(choose(F.linear(x, self._heads[group]).float(), group + 1))
+            x = F.embedding(codes[-1], self.tables[group])
+            x = self.decoder(x, slice(position, position + 1), attend.at(position))
+            codes.append(choose(F.linear(x, self.heads[group]).float(), group + 1))
         return torch.stack(codes, 1)
 
     def _attention(self, rows: int) -> FrameAttention:
         if self._cache.keys.shape[1] < rows:
-            norm, positions = self._decoder.norm, len(self._heads) + 1
-            self._cache = allocate_cache(self._decoder.config, rows, positions, norm)
+            norm, positions = self.decoder.norm, len(self.heads) + 1
+            self._cache = allocate_cache(self.decoder.config, rows, positions, norm)
         return FrameAttention(self._cache, rows)
 
 
@@ -91,7 +91,7 @@ def _pair(hidden: Tensor) -> Tensor:
 
 
 def load_predictor(
-    tensors: Tensors, config: PredictorConfig, talker: TalkerConfig, tables: Sequence[Tensor]
+    tensors: TensorSource, config: PredictorConfig, talker: TalkerConfig, tables: Sequence[Tensor]
 ) -> Predictor:
     """Take the predictor's tensors; `tables` are the talker-width embeddings of groups 0 to 14."""
     prefix = "talker.code_predictor"

@@ -12,7 +12,7 @@ from torch import Tensor
 from engine.model.attention import KeyValueCache, PromptAttention, StepAttention
 from engine.model.config import TalkerConfig
 from engine.model.layers import Decoder, load_decoder
-from engine.model.tensors import Tensors
+from engine.model.tensors import TensorSource
 from engine.prompt import Prompt
 
 FOLDED_VOCABULARY = 16_384  # text ids up to which projecting all of them at load costs nothing
@@ -55,13 +55,13 @@ class Talker:
         """
         self.config = config
         self.head = head
-        self._decoder = decoder
+        self.decoder = decoder
         self._project = projection
-        self._text_table = text_table
+        self.text_table = text_table
         self._folded = text_table.is_cuda or config.text_vocab_size <= FOLDED_VOCABULARY
         if self._folded:  # a pure function of the id
-            self._text_table = torch.cat([projection(part) for part in text_table.split(8192)])
-        self._code_table = code_table
+            self.text_table = torch.cat([projection(part) for part in text_table.split(8192)])
+        self.code_table = code_table
         groups = torch.arange(config.num_code_groups - 1, device=head.device)
         self._offsets = F.pad(groups * config.codes + config.vocab_size, (1, 0))  # (16,)
 
@@ -79,18 +79,18 @@ class Talker:
         """Talker-width embeddings of code groups 0 to 15."""
         config = self.config
         sizes = [config.vocab_size] + [config.codes] * (config.num_code_groups - 1)
-        return list(self._code_table.split(sizes))
+        return list(self.code_table.split(sizes))
 
     def text(self, ids: Tensor) -> Tensor:
         """Embed text ids: (…) int64 -> (…, hidden)."""
-        rows = F.embedding(ids, self._text_table)
+        rows = F.embedding(ids, self.text_table)
         return rows if self._folded else self._project(rows)
 
     def prompt(self, prompt: Prompt) -> Tensor:
         """Embed a prompt: (rows, hidden)."""
         rows = self.text(torch.tensor(prompt.text, device=self.device))
         codes = torch.tensor(prompt.codes, device=self.device)
-        rows[-len(codes) :] += F.embedding(codes, self._code_table)
+        rows[-len(codes) :] += F.embedding(codes, self.code_table)
         return rows
 
     def frames(self, codes: Tensor, text: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ class Talker:
             codes: (rows, 16) int64.
             text: (rows,) int64 text ids.
         """
-        return F.embedding(codes + self._offsets, self._code_table).sum(1) + self.text(text)
+        return F.embedding(codes + self._offsets, self.code_table).sum(1) + self.text(text)
 
     def prefill(
         self, prompts: Sequence[Tensor], cache: KeyValueCache, slots: Sequence[int]
@@ -117,7 +117,7 @@ class Talker:
         count, length = padded.shape[:2]
         attend = PromptAttention(cache, torch.tensor(slots, device=self.device), length)
         positions = torch.arange(length, device=self.device).repeat(count)
-        hidden = self._decoder(padded.flatten(0, 1), positions, attend).view(count, length, -1)
+        hidden = self.decoder(padded.flatten(0, 1), positions, attend).view(count, length, -1)
         return hidden[torch.arange(count, device=self.device), lengths - 1]
 
     def step(
@@ -128,14 +128,14 @@ class Talker:
         Shapes: (rows, hidden) -> (rows, hidden), after the final norm.
         """
         attend = StepAttention(cache, slots, positions)
-        return self._decoder(x, torch.tensor(positions, device=self.device), attend)
+        return self.decoder(x, torch.tensor(positions, device=self.device), attend)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits of code 0: (rows, hidden) -> (rows, vocabulary) fp32."""
         return F.linear(hidden, self.head).float()
 
 
-def load_talker(tensors: Tensors, config: TalkerConfig, *, positions: int) -> Talker:
+def load_talker(tensors: TensorSource, config: TalkerConfig, *, positions: int) -> Talker:
     """Take the Talker's tensors and the predictor's embedding tables, which have its width."""
     hidden, wide = config.hidden_size, config.text_hidden_size
     tables = [tensors.take("talker.model.codec_embedding.weight", config.vocab_size, hidden)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -15,6 +16,13 @@ from engine.model.config import read_json
 logger = logging.getLogger(__name__)
 
 POINTER = b"version https://git-lfs"
+
+
+class TensorSource(Protocol):
+    """Where a network's tensors come from."""
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """Return one tensor of `shape`, on the device, in the dtype."""
 
 
 class Tensors:

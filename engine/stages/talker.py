@@ -34,12 +34,15 @@ class TalkerStage:
         self._sampler = lru_cache(64)(lambda knobs: Sampler(knobs, config.vocab_size, device))
 
     def prompt(self, utterance: Utterance) -> Prompt:
-        """Assemble the prompt of the utterance's current segment."""
+        """Assemble the prompt of the utterance's current segment, and note its length.
+
+        Raises: ValueError if the cache is too short for it.
+        """
         segment, options = utterance.segment, utterance.options
         assert segment is not None
         config, tokenizer = self._checkpoint.config, self._checkpoint.tokenizer
         voice = options.voice.lower() or self._checkpoint.settings.default_voice
-        return assemble(
+        prompt = assemble(
             config,
             instructions=tokenizer.instruct(options.instructions),
             role=tokenizer.role,
@@ -47,19 +50,19 @@ class TalkerStage:
             body=segment.tokens,
             whole=segment.whole,
         )
+        if len(prompt) >= self._state.cache.positions:
+            raise ValueError(
+                f"prefill: want a prompt of less than {self._state.cache.positions} rows, "
+                f"got: {len(prompt)}"
+            )
+        self._state.prompt_rows[utterance.slot] = len(prompt)
+        return prompt
 
     def prefill(self, works: Sequence[Work]) -> list[Outcome]:
         """Start each work's segment: its prompt into the cache, code 0 of its first frame."""
         state = self._state
         slots = [work.utterance.slot for work in works]
         prompts = [self.prompt(work.utterance) for work in works]
-        for slot, prompt in zip(slots, prompts, strict=True):
-            if len(prompt) >= state.cache.positions:
-                raise ValueError(
-                    f"prefill: want a prompt of less than {state.cache.positions} rows, "
-                    f"got: {len(prompt)}"
-                )
-            state.prompt_rows[slot] = len(prompt)
         state.seen[torch.tensor(slots, device=self._talker.device)] = False
         embedded = [self._talker.prompt(prompt) for prompt in prompts]
         return self._draw(works, self._talker.prefill(embedded, state.cache, slots))
@@ -67,16 +70,16 @@ class TalkerStage:
     def step(self, works: Sequence[Work]) -> list[Outcome]:
         """Draw code 0 of each work's next frame from the frame before it."""
         state, device = self._state, self._talker.device
-        full = [self._position(work.utterance) >= state.cache.positions for work in works]
+        full = [self.position(work.utterance) >= state.cache.positions for work in works]
         if any(full):
             return self._step_with_full(works, full)
         slots = [work.utterance.slot for work in works]
         places = [(work.utterance.frame - 1) % state.capacity for work in works]
-        text = torch.tensor([self._text(work.utterance) for work in works], device=device)
+        text = torch.tensor([self.text(work.utterance) for work in works], device=device)
         codes = state.codes[
             torch.tensor(slots, device=device), torch.tensor(places, device=device)
         ]  # (rows, groups)
-        positions = [self._position(work.utterance) for work in works]
+        positions = [self.position(work.utterance) for work in works]
         hidden = self._talker.step(self._talker.frames(codes, text), state.cache, slots, positions)
         return self._draw(works, hidden)
 
@@ -87,10 +90,12 @@ class TalkerStage:
         logger.warning("segment_outgrew_cache rows=%d", sum(full))
         return [Outcome(end_of_speech=True) if is_full else next(outcomes) for is_full in full]
 
-    def _position(self, utterance: Utterance) -> int:
+    def position(self, utterance: Utterance) -> int:
+        """Cache position of the next step's token."""
         return self._state.prompt_rows[utterance.slot] + utterance.step - 1
 
-    def _text(self, utterance: Utterance) -> int:
+    def text(self, utterance: Utterance) -> int:
+        """Text id that joins the next step's input."""
         segment = utterance.segment
         assert segment is not None
         return step_text(self._checkpoint.config, segment, utterance.step)

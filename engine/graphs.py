@@ -1,0 +1,162 @@
+"""CUDA graphs: a step captured once per shape, then replayed with fresh inputs.
+
+A step reads one static int32 buffer, works on device state, and leaves one int32 per row. Inputs
+come from a ring of pinned host buffers and results go to another, so that the host neither waits
+nor makes the driver copy pageable memory.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+import torch
+from torch import Tensor
+
+from engine.model.rows import Words
+
+logger = logging.getLogger(__name__)
+
+# inputs int32 (words,), results int32 (rows,), rows, words per row beyond the fixed ones
+Step = Callable[[Tensor, Tensor, "Shape"], None]
+
+RING = 8  # launches whose buffers may be in use; the loop has two in flight
+NAP = 30e-6  # s between looks at an event
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Shape:
+    """What a graph is captured for."""
+
+    rows: int
+    tokens: int = 0  # prefill: padded prompt rows
+
+    def words(self, width: int) -> int:
+        """Return the length of the input buffer: `width` a row and two per token."""
+        return self.rows * (width + 2 * self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A replay in flight; its results may be read once it is done."""
+
+    event: torch.cuda.Event
+    results: Tensor  # (rows,) int32, pinned
+
+    def done(self) -> bool:
+        """Has the device finished it?"""
+        return bool(self.event.query())
+
+    def wait(self, timeout: float) -> None:
+        """Sleep until it is done or `timeout` s have passed.
+
+        Short sleeps leave the interpreter lock to others; blocking-sync events cost 0.2 ms.
+        """
+        until = time.monotonic() + timeout
+        while not self.event.query() and time.monotonic() < until:
+            time.sleep(NAP)
+
+
+@dataclass(slots=True)
+class _Place:
+    """One place of the rings."""
+
+    inputs: Tensor
+    results: Tensor
+    event: torch.cuda.Event
+    used: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Captured:
+    graph: torch.cuda.CUDAGraph
+    inputs: Tensor
+    results: Tensor
+
+
+class CudaGraphs:
+    """One step, captured for some shapes, called like the step itself.
+
+    Args:
+        step: works on device memory only; what it needs beyond its inputs must stay where it is.
+        shapes: what to capture; the largest first, so that the others fit into its memory.
+        width: fixed words per row.
+        padding: makes inputs of a shape that touch nothing that matters.
+        pool: memory that graphs may share because they never run at once.
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        shapes: Sequence[Shape],
+        *,
+        width: int,
+        padding: Callable[[Shape], Words],
+        device: torch.device,
+        pool: tuple[int, int],
+    ) -> None:
+        self.shapes = sorted(shapes)
+        self._step = step
+        longest = max(shape.words(width) for shape in shapes)
+        rows = max(shape.rows for shape in shapes)
+        self._ring = [
+            _Place(
+                torch.zeros(longest, dtype=torch.int32, pin_memory=True),
+                torch.zeros(rows, dtype=torch.int32, pin_memory=True),
+                torch.cuda.Event(),
+            )
+            for _ in range(RING)
+        ]
+        self._next = 0
+        self._captured: dict[Shape, _Captured] = {}
+        for shape in sorted(shapes, key=lambda each: each.words(width), reverse=True):
+            inputs = torch.from_numpy(padding(shape).ravel()).to(device)
+            results = torch.zeros(shape.rows, dtype=torch.int32, device=device)
+            self._captured[shape] = self._capture(shape, inputs, results, pool)
+
+    def fitting(self, rows: int, tokens: int = 0) -> Shape | None:
+        """Return the smallest captured shape with room for `rows` and `tokens`."""
+        fits = (each for each in self.shapes if each.rows >= rows and each.tokens >= tokens)
+        return min(fits, key=lambda each: (each.rows * max(1, each.tokens), each), default=None)
+
+    def launch(self, shape: Shape, words: Words) -> Launched:
+        """Copy the inputs in, replay, copy the results out; returns at once."""
+        captured = self._captured[shape]
+        place = self._ring[self._next]
+        self._next = (self._next + 1) % RING
+        if place.used:
+            place.event.synchronize()  # RING launches ago: done long since
+        place.used = True
+        flat = words.ravel()
+        place.inputs.numpy()[: flat.size] = flat
+        captured.inputs.copy_(place.inputs[: flat.size], non_blocking=True)
+        captured.graph.replay()
+        results = place.results[: shape.rows]
+        results.copy_(captured.results, non_blocking=True)
+        place.event.record()
+        return Launched(place.event, results)
+
+    def _capture(
+        self, shape: Shape, inputs: Tensor, results: Tensor, pool: tuple[int, int]
+    ) -> _Captured:
+        """Run once to compile and allocate what libraries need, then record."""
+        side = torch.cuda.Stream(inputs.device)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            self._step(inputs, results, shape)
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool):
+            self._step(inputs, results, shape)
+        return _Captured(graph, inputs, results)
+
+
+def buckets(most: int) -> tuple[int, ...]:
+    """Return the row counts that are captured: powers of two up to the first that holds `most`."""
+    powers = [2**exponent for exponent in range(12)]
+    return tuple(powers[: bisect_left(powers, most) + 1])

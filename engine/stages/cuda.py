@@ -1,0 +1,234 @@
+"""PREFILL, TALKER and PREDICTOR batches as graph replays: words in, flags out, nothing waits.
+
+The host writes sixteen words a row; everything else stays on the device. What a slot's utterance
+asks of the sampler is written once, at its prefill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from engine.graphs import CudaGraphs, Launched, Shape, buckets
+from engine.kernels.decoder import supported
+from engine.kernels.sampler import ENDED, FINITE
+from engine.model import rows as words
+from engine.model.checkpoint import Checkpoint
+from engine.model.rows import WIDTH, Words
+from engine.prompt import Prompt
+from engine.sampling import WORD, Knobs, predictor_knobs, talker_knobs
+from engine.stages.cuda_steps import PredictorSteps, TalkerSteps
+from engine.stages.state import SlotState
+from engine.stages.talker import FAILED, TalkerStage
+from engine.stages.tickets import FinishedTicket, JoinedTicket
+from engine.utterance import Utterance
+from engine.work import Outcome, Ticket, Work
+
+PROMPTS = (1, 2, 4)  # prompts run together
+PROMPT_TOKENS = (16, 32, 64, 128, 256)
+LONG_PROMPT_TOKENS = (512, 1024, 4096)  # one at a time; cut to what the cache holds
+
+STEP_WORDS = [
+    words.POSITION, words.BEFORE, words.PLACE, words.TEXT, words.SEGMENT, words.STEP,
+    words.EOS_ALLOWED,
+]  # fmt: skip
+FRAME_WORDS = [words.PLACE, words.SEGMENT, words.STEP]
+
+
+def fits(checkpoint: Checkpoint) -> bool:
+    """Whether graphs and kernels can run this checkpoint; if not, it runs eagerly."""
+    config = checkpoint.config
+    return supported(config.talker) and supported(config.predictor)
+
+
+@dataclass(frozen=True, slots=True)
+class FlagsTicket:
+    """A replay whose rows tell end of speech and whether they were finite."""
+
+    launched: Launched
+    rows: int
+
+    def done(self) -> bool:
+        """Has the device finished it?"""
+        return self.launched.done()
+
+    def wait(self, timeout: float) -> None:
+        """Sleep until it is done or for `timeout` s."""
+        self.launched.wait(timeout)
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """One per work, in order."""
+        return [
+            Outcome(end_of_speech=bool(flags & ENDED)) if flags & FINITE else FAILED
+            for flags in self.launched.results[: self.rows].tolist()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTicket(FlagsTicket):
+    """A predictor replay: nothing is told but that it is over."""
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """One per work, in order."""
+        return [Outcome()] * self.rows
+
+
+class CudaGeneration:
+    """The three generating stages of one device."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        state: SlotState,
+        *,
+        rows: int,
+        pool: tuple[int, int],
+        tiled: bool = True,
+    ) -> None:
+        """Capture every graph; `state` has one slot more than utterances, for padding.
+
+        Args:
+            rows: most works in one batch.
+            pool: graph memory, shared by stages that never overlap.
+            tiled: use our product kernels where they were measured to be faster.
+        """
+        self._state = state
+        self._scratch = state.codes.shape[0] - 1
+        self._host = TalkerStage(checkpoint, state)
+        self._generation = checkpoint.config.generation
+        self._vocabularies = (
+            checkpoint.config.talker.vocab_size,
+            checkpoint.config.predictor.vocab_size,
+        )
+        slots = state.codes.shape[0]
+        self._talker_words = words.empty(slots, WIDTH, self._scratch)
+        self._predictor_words = words.empty(slots, WIDTH, self._scratch)
+        device = checkpoint.talker.device
+        talker = TalkerSteps(checkpoint.talker, state, tiled=tiled)
+        predictor = PredictorSteps(checkpoint.predictor, state, tiled=tiled)
+        counts = [Shape(each) for each in buckets(rows)]
+        positions = state.cache.positions
+        prompts = [Shape(each, tokens) for tokens in PROMPT_TOKENS for each in PROMPTS]
+        prompts += [Shape(1, min(tokens, positions)) for tokens in LONG_PROMPT_TOKENS]
+        prompts = sorted({shape for shape in prompts if shape.tokens <= positions})
+        common = {"width": WIDTH, "padding": self._padding, "device": device, "pool": pool}
+        self._prefill = CudaGraphs(talker.prefill, prompts, **common)
+        self._step = CudaGraphs(talker.step, counts, **common)
+        self._frame = CudaGraphs(predictor.frame, counts, **common)
+
+    def prefill(self, works: Sequence[Work]) -> Ticket:
+        """Start each work's segment; a few prompts a replay, those of like length together."""
+        prompts = [self._host.prompt(work.utterance) for work in works]
+        tickets: list[Ticket] = []
+        begin = 0
+        while begin < len(works):
+            count = max(each for each in PROMPTS if each <= len(works) - begin)
+            longest = max(len(prompt) for prompt in prompts[begin : begin + count])
+            shape = self._prefill.fitting(count, longest)
+            while shape is None:
+                count //= 2
+                longest = max(len(prompt) for prompt in prompts[begin : begin + count])
+                shape = self._prefill.fitting(count, longest)
+            end = begin + count
+            tickets.append(self._start(works[begin:end], prompts[begin:end], shape))
+            begin = end
+        return tickets[0] if len(tickets) == 1 else JoinedTicket(tickets)
+
+    def step(self, works: Sequence[Work]) -> Ticket:
+        """Draw code 0 of each work's next frame from the frame before it."""
+        capacity, positions = self._state.capacity, self._state.cache.positions
+        utterances = [work.utterance for work in works]
+        values = [self._host.position(each) for each in utterances]
+        if max(values) >= positions:
+            return self._step_with_full(works, values)
+        shape = self._step.fitting(len(works))
+        assert shape is not None, f"talker: more works than rows were captured: {len(works)}"
+        batch = words.empty(shape.rows, WIDTH, self._scratch)
+        batch[: len(works)] = self._talker_words[[each.slot for each in utterances]]
+        batch[: len(works), STEP_WORDS] = [
+            (
+                position,
+                (each.frame - 1) % capacity,
+                each.frame % capacity,
+                self._host.text(each),
+                each.segment_number,
+                each.step,
+                each.eos_allowed,
+            )
+            for each, position in zip(utterances, values, strict=True)
+        ]
+        return FlagsTicket(self._step.launch(shape, batch), len(works))
+
+    def frame(self, works: Sequence[Work]) -> Ticket:
+        """Complete the frame whose code 0 was drawn last."""
+        capacity = self._state.capacity
+        utterances = [work.utterance for work in works]
+        shape = self._frame.fitting(len(works))
+        assert shape is not None, f"predictor: more works than rows were captured: {len(works)}"
+        batch = words.empty(shape.rows, WIDTH, self._scratch)
+        batch[: len(works)] = self._predictor_words[[each.slot for each in utterances]]
+        batch[: len(works), FRAME_WORDS] = [
+            (each.frame % capacity, each.segment_number, each.step) for each in utterances
+        ]
+        return FrameTicket(self._frame.launch(shape, batch), len(works))
+
+    # ------------------------------------------------------------ internals
+
+    def _start(self, works: Sequence[Work], prompts: Sequence[Prompt], shape: Shape) -> Ticket:
+        flat = self._padding(shape)
+        batch = flat[: shape.rows * WIDTH].reshape(shape.rows, WIDTH)
+        tokens = flat[shape.rows * WIDTH :].reshape(2, shape.rows, shape.tokens)
+        for row, (work, prompt) in enumerate(zip(works, prompts, strict=True)):
+            utterance = work.utterance
+            self._remember(utterance)
+            batch[row] = self._talker_words[utterance.slot]
+            batch[row, words.PLACE] = utterance.frame % self._state.capacity
+            batch[row, words.SEGMENT] = utterance.segment_number
+            batch[row, words.STEP] = utterance.step
+            batch[row, words.EOS_ALLOWED] = utterance.eos_allowed
+            batch[row, words.LENGTH] = len(prompt)
+            tokens[0, row, : len(prompt)] = prompt.text
+            tokens[1, row, len(prompt) - len(prompt.codes) : len(prompt)] = prompt.codes
+        return FlagsTicket(self._prefill.launch(shape, flat), len(works))
+
+    def _remember(self, utterance: Utterance) -> None:
+        """Write the words that stay the same for a whole segment."""
+        wish = utterance.options.sampling
+        both = (talker_knobs(self._generation, wish), predictor_knobs(self._generation, wish))
+        tables = (self._talker_words, self._predictor_words)
+        for table, knobs, vocabulary in zip(tables, both, self._vocabularies, strict=True):
+            _write(table[utterance.slot], utterance, knobs, vocabulary)
+
+    def _step_with_full(self, works: Sequence[Work], values: Sequence[int]) -> Ticket:
+        """Speech that outgrew its cache ends; the runaway guard should have acted before."""
+        limit = self._state.cache.positions
+        tickets: list[Ticket] = [
+            self.step([work]) if value < limit else FinishedTicket([Outcome(end_of_speech=True)])
+            for work, value in zip(works, values, strict=True)
+        ]
+        return JoinedTicket(tickets)
+
+    def _padding(self, shape: Shape) -> Words:
+        """Inputs of a shape whose rows all stay inside the scratch slot."""
+        rows = words.empty(shape.rows, WIDTH, self._scratch).ravel()
+        text = np.zeros(shape.rows * shape.tokens, np.int32)
+        return np.concatenate((rows, text, text - 1))
+
+
+def _write(row: Words, utterance: Utterance, knobs: Knobs, vocabulary: int) -> None:
+    seed = utterance.options.seed
+    row.view(np.uint32)[[words.SEED_LOW, words.SEED_HIGH]] = (seed & WORD, seed >> 32 & WORD)
+    row[words.SLOT] = utterance.slot
+    row[words.TOP_K] = min(knobs.top_k, vocabulary) or vocabulary
+    floats = row.view(np.float32)
+    floats[words.TEMPERATURE] = max(knobs.temperature, 0.0)
+    floats[words.TOP_P] = knobs.top_p
+    floats[words.PENALTY] = knobs.penalty
+
+
+def share_pool() -> tuple[int, int]:
+    """Return a fresh pool of graph memory."""
+    return torch.cuda.graph_pool_handle()

@@ -1,0 +1,88 @@
+"""The kernels' Talker and Code Predictor equal the eager stages, code for code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.engine.interpreting import DEVICE, ON_DEVICE  # isort: skip (before any kernel)
+from engine.api import Sampling
+from engine.model.checkpoint import Checkpoint
+from engine.stages import cuda
+from engine.stages.state import allocate
+from engine.utterance import Utterance
+from engine.work import Outcome, Stage
+from tests.engine.direct_steps import DirectSteps
+from tests.engine.small_weights import small_checkpoint
+from tests.engine.staging import Bench, speaking, work
+
+POOL = torch.cuda.graph_pool_handle() if ON_DEVICE else (0, 0)
+TEXTS = ("Hello.", "A somewhat longer sentence.")
+
+
+@pytest.fixture(scope="module")
+def checkpoint() -> Checkpoint:
+    return small_checkpoint(DEVICE)
+
+
+class KernelBench(Bench):
+    """The same utterances over kernels, a step at a time."""
+
+    def __init__(self, checkpoint: Checkpoint, slots: int = 4) -> None:
+        self.state = allocate(checkpoint, slots=slots + 1, segment_seconds=4.0)
+        self.generation = cuda.CudaGeneration(checkpoint, self.state, rows=4, pool=POOL)
+
+    @torch.inference_mode()
+    def run(self, stage: Stage, utterances: Sequence[Utterance]) -> list[Outcome]:
+        launch = {
+            Stage.PREFILL: self.generation.prefill,
+            Stage.TALKER: self.generation.step,
+            Stage.PREDICTOR: self.generation.frame,
+        }[stage]
+        outcomes = list(launch([work(each, stage) for each in utterances]).outcomes())
+        for each, outcome in zip(utterances, outcomes, strict=True):
+            each.advance(stage, 1)
+            each.commit(stage, 1, outcome)
+        return outcomes
+
+
+@pytest.fixture
+def bench(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> KernelBench:
+    if not ON_DEVICE:
+        monkeypatch.setattr(cuda, "CudaGraphs", DirectSteps)
+    return KernelBench(checkpoint)
+
+
+def both(
+    checkpoint: Checkpoint, bench: KernelBench, frames: int, **options: object
+) -> tuple[list[Tensor], list[Tensor]]:
+    def utterances() -> list[Utterance]:
+        return [
+            speaking(checkpoint, text, slot=slot, seed=slot + 7, voice="", **options)
+            for slot, text in enumerate(TEXTS)
+        ]
+
+    return Bench(checkpoint).speak(utterances(), frames), bench.speak(utterances(), frames)
+
+
+def test_drawn_codes_are_those_of_the_eager_stages(
+    checkpoint: Checkpoint, bench: KernelBench
+) -> None:
+    expected, codes = both(checkpoint, bench, frames=3)
+
+    for one, other in zip(expected, codes, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_greedy_codes_are_those_of_the_eager_stages(
+    checkpoint: Checkpoint, bench: KernelBench
+) -> None:
+    greedy = Sampling(temperature=0.0, predictor_temperature=0.0)
+
+    expected, codes = both(checkpoint, bench, frames=2, sampling=greedy)
+
+    for one, other in zip(expected, codes, strict=True):
+        assert torch.equal(one, other)
