@@ -9,7 +9,7 @@ from html import escape
 from gateway.bench.sweep import Point
 
 WIDTH, HEIGHT = 720, 420
-LEFT, RIGHT, TOP, BOTTOM = 64, 64, 40, 52  # px around the plot
+LEFT, RIGHT, TOP, BOTTOM = 64, 64, 60, 52  # px around the plot
 P50, P95, DRY, FAINT, INK = "#2f7ed8", "#0b3a75", "#d1495b", "#d9d9d9", "#222222"
 TICKS = 5
 
@@ -45,11 +45,11 @@ def _frame(title: str, unit: str) -> list[str]:
     middle = (LEFT + WIDTH - RIGHT) / 2
     return [
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        _text(LEFT, 22, title, anchor="start"),
+        _text(LEFT, 20, title, anchor="start"),
         _text(middle, HEIGHT - 10, unit),
-        _text(WIDTH - RIGHT - 190, 22, "p50", fill=P50),
-        _text(WIDTH - RIGHT - 150, 22, "p95", fill=P95),
-        _text(WIDTH - RIGHT - 60, 22, "replies that ran dry", fill=DRY),
+        _text(WIDTH - RIGHT - 190, 42, "p50", fill=P50),
+        _text(WIDTH - RIGHT - 150, 42, "p95", fill=P95),
+        _text(WIDTH - RIGHT - 60, 42, "replies that ran dry", fill=DRY),
     ]
 
 

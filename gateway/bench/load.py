@@ -1,5 +1,7 @@
-"""Makes the load of one process: an open loop that asks when it is due, however the server does, or
-a closed loop of listeners who ask again when they have heard.
+"""Makes one process's share of the load, open loop or closed loop.
+
+An open loop asks when it is due, however the server does; in a closed loop a fixed number of
+listeners ask again when they have heard.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One load process: `python -m gateway.bench.worker`. Orders on standard input, replies as lines on
-standard output.
+"""One load process: orders come on standard input, replies go as lines to standard output.
 
-It does nothing but make its share of the load; whoever started it draws, counts and stores.
+`python -m gateway.bench.worker` does nothing but make its share of the load; whoever started it
+draws, counts and stores.
 """
 
 from __future__ import annotations
