@@ -13,7 +13,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-
 import torch
 from torch import Tensor
 

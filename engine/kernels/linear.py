@@ -97,7 +97,7 @@ def slab_product(
     KIND: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
-    """Multiply few rows at once: warps split the depth as a batch of products, summed at the end."""
+    """Multiply few rows at once: warps split the depth as a batch of products, then summed."""
     feature = tl.program_id(0) * FEATURES + tl.arange(0, FEATURES)
     part = tl.arange(0, PARTS)
     at = tl.arange(0, DEPTH)

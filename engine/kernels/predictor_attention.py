@@ -1,4 +1,4 @@
-"""Attention of the Code Predictor: at most sixteen positions, one small program per row and head."""
+"""Attention of the Code Predictor: at most sixteen positions, a small program per row and head."""
 
 from __future__ import annotations
 

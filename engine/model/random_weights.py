@@ -127,9 +127,7 @@ class RandomTensors:
         normal = self._normal(name, shape)
         if name.endswith("norm.weight"):
             tensor = 1 + 0.1 * normal
-        elif name.endswith("bias"):
-            tensor = 0.02 * normal
-        elif "embedding" in name:
+        elif name.endswith("bias") or "embedding" in name:
             tensor = 0.02 * normal
         else:
             tensor = normal / math.sqrt(shape[-1])

@@ -6,10 +6,8 @@ Floats travel as their bits. A row for padding writes into the scratch slot and 
 
 from __future__ import annotations
 
-
 import numpy as np
 import numpy.typing as npt
-
 
 Words = npt.NDArray[np.int32]
 

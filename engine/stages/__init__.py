@@ -1,4 +1,4 @@
-"""The stages over a real model, eagerly: a launch has run when it returns its ticket.
+"""The stages over a real model: eagerly on a CPU, as kernels and graphs on CUDA.
 
 `build` makes them from configuration. A row that fails is found by running its batch one by one, so
 that it never takes its neighbours down.
@@ -9,19 +9,20 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from engine.api import ConfigError, Info, Open
 from engine.config import ModelConfig
-from engine.model.checkpoint import Checkpoint, load, locate
+from engine.model.checkpoint import Checkpoint, load, load_random, locate
+from engine.model.random_weights import full_size, is_random
 from engine.prompt import AUTO, languages
 from engine.stages.codec import CodecStage
 from engine.stages.predictor import PredictorStage
-from engine.stages.state import PROMPT_ROWS, allocate
+from engine.stages.state import PROMPT_ROWS, SlotState, allocate
 from engine.stages.talker import FAILED, TalkerStage
+from engine.stages.tickets import FinishedTicket, JoinedTicket
 from engine.text.feed import TextFeed
 from engine.work import Batch, Outcome, Stage, Ticket, Work
 
@@ -31,22 +32,7 @@ MOST_THREADS = 4
 TINY = 512  # hidden width up to which a second thread costs more than it brings
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedTicket:
-    """A launch that was over when it returned."""
-
-    results: Sequence[Outcome]
-
-    def done(self) -> bool:
-        """Always."""
-        return True
-
-    def wait(self, timeout: float) -> None:
-        """Nothing to wait for."""
-
-    def outcomes(self) -> Sequence[Outcome]:
-        """One per work, in order."""
-        return self.results
+Run = Callable[[Sequence[Work]], Ticket]
 
 
 class ModelStages:
@@ -83,8 +69,8 @@ class ModelStages:
             instructions=settings.instructions and checkpoint.config.instructions,
             slots=slots,
         )
-        state = allocate(checkpoint, slots=slots, segment_seconds=segment_seconds)
-        talker_stage = TalkerStage(checkpoint, state)
+        on_cuda = checkpoint.talker.device.type == "cuda"
+        state = allocate(checkpoint, slots=slots + on_cuda, segment_seconds=segment_seconds)
         self._codec = CodecStage(
             checkpoint.config.codec,
             checkpoint.codec_tensors(),
@@ -92,11 +78,9 @@ class ModelStages:
             codes=state.codes,
             device=checkpoint.talker.device,
         )
-        self._run: dict[Stage, Callable[[Sequence[Work]], Sequence[Outcome]]] = {
-            Stage.PREFILL: talker_stage.prefill,
-            Stage.TALKER: talker_stage.step,
-            Stage.PREDICTOR: PredictorStage(checkpoint, state).frame,
-            Stage.CODEC: self._codec.launch,
+        self._run: dict[Stage, Run] = {
+            **(_captured if on_cuda else _eager)(checkpoint, state, rows),
+            Stage.CODEC: _finished(self._codec.launch),
         }
 
     @property
@@ -131,7 +115,7 @@ class ModelStages:
         """Run a batch; rows that fail have an outcome that says so."""
         run = self._run[batch.stage]
         try:
-            return FinishedTicket(run(batch.works))
+            return run(batch.works)
         except torch.AcceleratorError:
             raise  # the device is lost for everyone: the process must end
         except Exception:
@@ -139,7 +123,7 @@ class ModelStages:
             logger.exception("launch_failed stage=%s utterances=%s", batch.stage, ids)
             if len(batch.works) == 1:
                 return FinishedTicket([FAILED])
-        return FinishedTicket([_alone(run, work) for work in batch.works])
+        return JoinedTicket([_alone(run, work) for work in batch.works])
 
     @torch.inference_mode()
     def release(self, slot: int) -> None:
@@ -156,15 +140,13 @@ def build(config: ModelConfig) -> ModelStages:
 
     Raises: ConfigError for a device or dtype that does not exist here, CheckpointError.
     """
-    device = _device(config.device)
-    path = locate(config.checkpoint)
-    checkpoint = load(path, device=device, dtype=_dtype(config.dtype, device))
+    checkpoint = _checkpoint(config)
     settings = checkpoint.settings
     is_tiny = checkpoint.config.talker.hidden_size <= TINY
     torch.set_num_threads(config.threads or (1 if is_tiny else min(MOST_THREADS, _cores())))
     return ModelStages(
         checkpoint,
-        name=path.name if Path(config.checkpoint).is_dir() else config.checkpoint,
+        name=checkpoint.path.name if Path(config.checkpoint).is_dir() else config.checkpoint,
         slots=config.slots,
         rows=config.rows,
         segment_seconds=config.segment_seconds or settings.segment_seconds,
@@ -172,13 +154,52 @@ def build(config: ModelConfig) -> ModelStages:
     )
 
 
-def _alone(run: Callable[[Sequence[Work]], Sequence[Outcome]], work: Work) -> Outcome:
+def _checkpoint(config: ModelConfig) -> Checkpoint:
+    device = _device(config.device)
+    dtype = _dtype(config.dtype, device)
+    if is_random(config.checkpoint):
+        return load_random(full_size(config.checkpoint), device=device, dtype=dtype)
+    return load(locate(config.checkpoint), device=device, dtype=dtype)
+
+
+def _eager(checkpoint: Checkpoint, state: SlotState, rows: int) -> dict[Stage, Run]:
+    """The reference: PyTorch's operations, over when they return."""
+    talker = TalkerStage(checkpoint, state)
+    return {
+        Stage.PREFILL: _finished(talker.prefill),
+        Stage.TALKER: _finished(talker.step),
+        Stage.PREDICTOR: _finished(PredictorStage(checkpoint, state).frame),
+    }
+
+
+def _captured(checkpoint: Checkpoint, state: SlotState, rows: int) -> dict[Stage, Run]:
+    """Kernels and graphs; a checkpoint of sizes that the kernels cannot do runs eagerly."""
+    from engine.stages import cuda  # lazily: it needs Triton
+
+    if not cuda.fits(checkpoint):
+        logger.warning("checkpoint_runs_eagerly: its heads are not 32, 64, 128 or 256 wide")
+        return _eager(checkpoint, state, rows)
+    with torch.inference_mode():
+        pool = torch.cuda.graph_pool_handle()
+        generation = cuda.CudaGeneration(checkpoint, state, rows=rows, pool=pool)
+    return {
+        Stage.PREFILL: generation.prefill,
+        Stage.TALKER: generation.step,
+        Stage.PREDICTOR: generation.frame,
+    }
+
+
+def _finished(run: Callable[[Sequence[Work]], Sequence[Outcome]]) -> Run:
+    return lambda works: FinishedTicket(run(works))
+
+
+def _alone(run: Run, work: Work) -> Ticket:
     try:
-        return run([work])[0]
+        return run([work])
     except torch.AcceleratorError:
         raise
     except Exception:  # logged with its batch
-        return FAILED
+        return FinishedTicket([FAILED])
 
 
 def _device(name: str) -> torch.device:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from engine.graphs import CudaGraphs, Launched, Shape, buckets
 from engine.kernels.decoder import supported
@@ -227,8 +226,3 @@ def _write(row: Words, utterance: Utterance, knobs: Knobs, vocabulary: int) -> N
     floats[words.TEMPERATURE] = max(knobs.temperature, 0.0)
     floats[words.TOP_P] = knobs.top_p
     floats[words.PENALTY] = knobs.penalty
-
-
-def share_pool() -> tuple[int, int]:
-    """Return a fresh pool of graph memory."""
-    return torch.cuda.graph_pool_handle()

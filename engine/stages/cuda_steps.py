@@ -166,7 +166,7 @@ def _frame_cache(decoder: Decoder, rows: int, positions: int) -> KeyValueCache:
 
 
 def _prompt_inputs(inputs: Tensor, shape: Shape) -> tuple[Tensor, Tensor, Tensor]:
-    """Take the buffer apart: rows (rows, 16), text and code ids (rows * tokens,) int64; -1: none."""
+    """Take the buffer apart: rows (rows, 16), text and code ids (rows * tokens,); -1: none."""
     rows = inputs[: shape.rows * WIDTH].view(shape.rows, WIDTH)
     text, codes = inputs[shape.rows * WIDTH :].view(2, -1).long()
     return rows, text, codes

@@ -1,4 +1,4 @@
-"""Graph replays without a device: the captured step is called directly, under Triton's interpreter."""
+"""Graph replays without a device: the captured step is called directly, interpreted."""
 
 from __future__ import annotations
 
