@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -63,7 +63,7 @@ class ModelStages:
         self._normalise = normalise
         self._info = Info(
             model=name,
-            voices=tuple(talker.spk_id),
+            voices=_default_first(talker.spk_id, settings.default_voice),
             default_voice=settings.default_voice,
             languages=languages(talker),
             instructions=settings.instructions and checkpoint.config.instructions,
@@ -200,6 +200,11 @@ def _alone(run: Run, work: Work) -> Ticket:
         raise
     except Exception:  # logged with its batch
         return FinishedTicket([FAILED])
+
+
+def _default_first(voices: Iterable[str], default: str) -> tuple[str, ...]:
+    """Order voices as a list to choose from: whoever does not choose gets the first."""
+    return tuple(sorted(voices, key=lambda voice: voice != default))
 
 
 def _device(name: str) -> torch.device:

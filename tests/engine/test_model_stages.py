@@ -137,7 +137,7 @@ def test_the_embedded_voice_is_built_from_defaults() -> None:
     stages = build(ModelConfig(slots=2, rows=3, threads=1, device="cpu"))
 
     assert stages.info.model == "embedded"
-    assert stages.info.default_voice == "rms"
+    assert stages.info.voices[0] == stages.info.default_voice == "rms"
     assert stages.info.languages == ("english",)
     assert stages.info.slots == 2
     assert stages.rows(Stage.TALKER) == 3
