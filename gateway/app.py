@@ -10,15 +10,16 @@ from aiohttp import web
 
 from engine.api import Audio, EngineGone, Open
 from engine.client import EngineClient
-from gateway import doors, messages, opus, pages
-from gateway.coding import Coder, OpusCoder
+from gateway import doors, pages
 from gateway.compat import openai
 from gateway.config import GatewayConfig
-from gateway.house import House
-from gateway.opus import EncoderPool, OpusEncoder
-from gateway.outbox import End
-from gateway.protocol import PROTOCOL, ProtocolError
-from gateway.session import CLOSE_SECONDS, Session
+from gateway.protocol import PROTOCOL, ProtocolError, messages
+from gateway.sound import opus
+from gateway.sound.opus import EncoderPool, OpusEncoder
+from gateway.voice.coding import Coder, OpusCoder
+from gateway.voice.house import House
+from gateway.voice.outbox import End
+from gateway.voice.session import CLOSE_SECONDS, Session
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from engine.api import ConfigError
-from gateway import opus
+from gateway.address import bind
 from gateway.config import GatewayConfig
-from gateway.listening import bind
 from gateway.options import add_configuration, configured, overrides
+from gateway.sound import opus
 
 
 def main(arguments: Sequence[str]) -> int:

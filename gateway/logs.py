@@ -24,7 +24,7 @@ _FIELD = re.compile(r"(?P<key>[a-z_]\w*)=(?P<value>'[^']*'|\"[^\"]*\"|\S+)")
 
 
 class TextFormat(logging.Formatter):
-    """`12:03:44.123 INFO gateway.session: ended session=s7 code=1000`"""
+    """`12:03:44.123 INFO gateway.voice.session: ended session=s7 code=1000`"""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%H:%M:%S")

@@ -19,11 +19,9 @@ from typing import BinaryIO, Protocol
 
 from websockets.exceptions import WebSocketException
 
-from gateway import ogg, wav
 from gateway.client import VoiceClient, VoiceError
+from gateway.sound import TICKS_PER_SAMPLE, TICKS_PER_SECOND, ogg, wav
 
-TICKS_PER_SAMPLE = 2  # of 48 kHz ticks at 24 kHz
-TICKS_PER_SECOND = 48_000
 SERVER = "http://127.0.0.1:8000"
 
 

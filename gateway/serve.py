@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from gateway.address import bind, is_public, url
 from gateway.config import Config, GatewayConfig
-from gateway.listening import bind, is_public, url
 from gateway.options import add_configuration, configured
 
 if TYPE_CHECKING:

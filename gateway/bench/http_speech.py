@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gateway.bench import http_stream
@@ -17,16 +18,25 @@ from gateway.bench.listening import Clock, ended, listen
 from gateway.bench.ogg_reader import OggError, OggReader
 from gateway.bench.take import Take, refusal
 from gateway.bench.target import Target
-from gateway.opus import TICKS_PER_SAMPLE, OpusDecoder
+from gateway.sound import TICKS_PER_SAMPLE
+from gateway.sound.opus import OpusDecoder
 
 
 class HttpListener:
     """One client of the route; its connection is kept for the next reply."""
 
-    def __init__(self, target: Target, habits: Habits, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        target: Target,
+        habits: Habits,
+        *,
+        clock: Clock,
+        connect: Callable[[str], Awaitable[Connection]] = http_stream.connect,
+    ) -> None:
         self._target = target
         self._habits = habits
         self._clock = clock
+        self._connect = connect
         self._connection: Connection | None = None
 
     async def speak(self, text: str, plan: Plan) -> Take:
@@ -66,7 +76,7 @@ class HttpListener:
 
     async def _connected(self) -> Connection:
         if self._connection is None or not self._connection.open:
-            self._connection = await http_stream.connect(self._target.url)
+            self._connection = await self._connect(self._target.url)
         return self._connection
 
     def _fields(self, text: str) -> dict[str, Any]:

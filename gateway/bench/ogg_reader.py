@@ -1,6 +1,6 @@
 """Ogg-Opus as it arrives over HTTP → packets and the number of samples they add. Sans-I/O.
 
-The inverse of `gateway/ogg.py`, for anybody's stream with one logical stream of mono or stereo.
+The inverse of `gateway/sound/ogg.py`, for anybody's stream with one logical stream, mono or stereo.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ from gateway.bench.arrivals import Habits, Plan
 from gateway.bench.listening import Clock, ended, listen
 from gateway.bench.take import Take, refusal
 from gateway.bench.target import Target
-from gateway.chunk import Chunk, Codec, Flag
-from gateway.client import Utterance, VoiceClient, VoiceError
-from gateway.opus import TICKS_PER_SAMPLE, OpusDecoder
-from gateway.player import Player
+from gateway.client import Player, Utterance, VoiceClient, VoiceError
+from gateway.protocol.chunk import Chunk, Codec, Flag
 from gateway.say import words
+from gateway.sound import TICKS_PER_SAMPLE
+from gateway.sound.opus import OpusDecoder
 
 CODECS = {"pcm": "pcm_s16le", "opus": "opus"}
 REBUFFER = 0.0  # s: like the measured playback, the player goes on as soon as there is sound

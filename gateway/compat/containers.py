@@ -12,9 +12,9 @@ import random
 from typing import Any, Protocol
 
 from engine.api import FRAME_SAMPLES
-from gateway import ogg, wav
 from gateway.config import OpusConfig
-from gateway.opus import EncoderPool, OpusEncoder
+from gateway.sound import ogg, wav
+from gateway.sound.opus import EncoderPool, OpusEncoder
 
 FORMATS = ("wav", "pcm", "opus")
 

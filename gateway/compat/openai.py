@@ -20,7 +20,7 @@ from gateway import doors
 from gateway.compat.containers import Container, ServerSentEvents, container, server_sent_event
 from gateway.compat.openai_request import ApiError, SpeechRequest, parse, refusal
 from gateway.config import GatewayConfig
-from gateway.opus import EncoderPool
+from gateway.sound.opus import EncoderPool
 
 logger = logging.getLogger(__name__)
 

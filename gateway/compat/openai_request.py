@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Meta
 
 from engine.api import Ended, Info
-from gateway import opus
 from gateway.compat.containers import FORMATS
 from gateway.config import GatewayConfig
+from gateway.sound import opus
 
 # Some clients refuse all other names; they mean the default voice unless one of ours is called so
 THEIR_VOICES = frozenset(

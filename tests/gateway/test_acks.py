@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.acks import AckRefused, Link, Listener
-from gateway.chunk import TICKS_PER_SECOND, Chunk, Codec, Flag
-from gateway.player import Player
-from gateway.requests import Ack
+from gateway.client import Player
+from gateway.protocol.chunk import Chunk, Codec, Flag
+from gateway.protocol.requests import Ack
+from gateway.sound import TICKS_PER_SECOND
+from gateway.voice.acks import AckRefused, Link, Listener
 
 SECOND = TICKS_PER_SECOND
 

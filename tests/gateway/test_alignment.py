@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.alignment import Alignment
+from gateway.voice.alignment import Alignment
 
 
 def test_text_is_proportional_between_the_points():

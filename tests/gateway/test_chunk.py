@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.chunk import HEADER_BYTES, MAX_PACKETS, Chunk, ChunkError, Codec, Flag, unpack
+from gateway.protocol.chunk import HEADER_BYTES, MAX_PACKETS, Chunk, ChunkError, Codec, Flag, unpack
 
 U32 = st.integers(0, 2**32 - 1)
 CHUNKS = st.builds(

@@ -13,14 +13,15 @@ from contextlib import closing
 import pytest
 
 from engine.api import ConfigError
-from gateway import cli, doctor, listening, opus
+from gateway import address, cli, doctor
 from gateway.config import GatewayConfig
+from gateway.sound import opus
 
 
 @pytest.fixture
 def taken() -> Iterator[int]:
     """A port somebody listens on."""
-    with closing(listening.bind("127.0.0.1", 0)) as listener:
+    with closing(address.bind("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
 
@@ -80,12 +81,12 @@ def test_a_taken_port_ends_serve_before_the_model_is_looked_for(taken: int) -> N
 
 def test_a_taken_port_is_named(taken: int) -> None:
     with pytest.raises(ConfigError, match=rf"cannot listen on 127\.0\.0\.1:{taken}: Address"):
-        listening.bind("127.0.0.1", taken)
+        address.bind("127.0.0.1", taken)
 
 
 def test_an_unknown_host_is_named() -> None:
     with pytest.raises(ConfigError, match=r"cannot listen on no\.such\.host\.invalid:8000"):
-        listening.bind("no.such.host.invalid", 8000)
+        address.bind("no.such.host.invalid", 8000)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +98,11 @@ def test_an_unknown_host_is_named() -> None:
     ],
 )
 def test_address_is_one_a_browser_can_open(host: str, shown: str, public: bool) -> None:
-    with closing(listening.bind(host, 0)) as listener:
+    with closing(address.bind(host, 0)) as listener:
         port = listener.getsockname()[1]
 
-        assert listening.url(listener) == f"{shown}{port}"
-        assert listening.is_public(listener) is public
+        assert address.url(listener) == f"{shown}{port}"
+        assert address.is_public(listener) is public
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
@@ -111,7 +112,7 @@ def test_an_ipv6_address_is_put_in_brackets() -> None:
             return ("::1", 8000, 0, 0)
 
     with closing(Listener()) as listener:
-        assert listening.url(listener) == "http://[::1]:8000"
+        assert address.url(listener) == "http://[::1]:8000"
 
 
 def test_doctor_sees_a_taken_port(taken: int) -> None:

@@ -13,9 +13,8 @@ import pytest
 from engine.client import EngineClient, LocalEngine, RemoteEngine
 from engine.config import EngineConfig, ModelConfig
 from engine.server import EngineServer
-from gateway.chunk import Chunk, Flag
-from gateway.client import VoiceClient, VoiceError
-from gateway.player import Player
+from gateway.client import Player, VoiceClient, VoiceError
+from gateway.protocol.chunk import Chunk, Flag
 from tests.gateway.fakes import FakeEngine
 from tests.waiting import until
 

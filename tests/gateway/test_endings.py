@@ -14,8 +14,8 @@ import struct
 import pytest
 
 from engine.api import Audio
-from gateway.chunk import Chunk
-from gateway.player import Player
+from gateway.client import Player
+from gateway.protocol.chunk import Chunk
 from tests.gateway.fakes import FakeEngine
 from tests.gateway.wires import greeted, opened
 from tests.waiting import until

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from engine.api import Playback
-from gateway.chunk import Chunk
+from gateway.protocol.chunk import Chunk
 from tests.gateway.fakes import FakeEngine
 from tests.gateway.wires import greeted
 from tests.waiting import until

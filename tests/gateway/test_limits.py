@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.limits import Strikes, TokenBucket
+from gateway.voice.limits import Strikes, TokenBucket
 
 
 def test_burst_passes_and_then_the_rate():

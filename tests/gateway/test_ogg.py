@@ -10,8 +10,8 @@ from itertools import accumulate
 import pytest
 
 from engine.api import SAMPLE_RATE
-from gateway.ogg import OggOpus, checksum
-from gateway.opus import OpusDecoder, OpusEncoder
+from gateway.sound.ogg import OggOpus, checksum
+from gateway.sound.opus import OpusDecoder, OpusEncoder
 
 
 @dataclass

@@ -18,7 +18,7 @@ from engine.api import Append, Audio, Cancel, Command, Ended, EngineGone, Finish
 from engine.client import EngineClient
 from gateway.compat.openai import routes
 from gateway.config import GatewayConfig
-from gateway.opus import EncoderPool
+from gateway.sound.opus import EncoderPool
 
 FRAME = bytes(range(240)) * 16  # one codec frame of PCM
 Act: TypeAlias = Callable[["ScriptedEngine", str], None]

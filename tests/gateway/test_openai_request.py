@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from engine.api import Info
-from gateway import opus
 from gateway.compat.openai_request import ApiError, SpeechRequest, parse
 from gateway.config import GatewayConfig, OpenAIConfig
+from gateway.sound import opus
 
 INFO = Info("tones", ("Low", "high"), "Low", ("english",), instructions=False, slots=4)
 

@@ -14,8 +14,8 @@ from itertools import pairwise
 import pytest
 
 from engine.api import SAMPLE_RATE
-from gateway import opus
-from gateway.opus import EncoderPool, OpusDecoder, OpusEncoder, OpusError
+from gateway.sound import opus
+from gateway.sound.opus import EncoderPool, OpusDecoder, OpusEncoder, OpusError
 
 
 def sweep(samples: int) -> bytes:
@@ -150,7 +150,7 @@ def test_the_library_of_the_bundle_serves_where_the_system_has_none() -> None:
     script = (
         "import ctypes.util\n"
         "ctypes.util.find_library = lambda name: None\n"
-        "from gateway import opus\n"
+        "from gateway.sound import opus\n"
         "opus._NAMES = ()\n"
         "print(opus.available(), opus.description())"
     )
@@ -165,7 +165,7 @@ def test_the_library_of_the_bundle_serves_where_the_system_has_none() -> None:
 
 def test_a_configured_library_serves_those_who_do_not_name_it() -> None:
     script = (
-        "from gateway import opus\n"
+        "from gateway.sound import opus\n"
         "found = next(opus._candidates(''))\n"
         "opus._candidates = lambda library: filter(None, [library])\n"
         "print(opus.available(found), opus.available(), len(opus.OpusEncoder().encode(bytes(960))))"

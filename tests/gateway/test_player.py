@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.chunk import Chunk, Codec, Flag
-from gateway.player import Player
+from gateway.client import Player
+from gateway.protocol.chunk import Chunk, Codec, Flag
 
 
 def chunk(seq: int, start: float, length: float, *, last: bool = False, n: int = 1) -> Chunk:

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.protocol import ProtocolError, clean_text, parse, speakable
-from gateway.requests import KINDS, Ack, Cancel, Hello, Say, Unknown
+from gateway.protocol import ProtocolError
+from gateway.protocol.parsing import parse
+from gateway.protocol.requests import KINDS, Ack, Cancel, Hello, Say, Unknown
+from gateway.voice.text_flow import clean_text, speakable
 
 ACK = {"type": "ack", "n": 1, "seq": 0, "played_ms": 1.5, "t_ms": 2, "latency_ms": 3}
 

@@ -114,7 +114,7 @@ def test_beyond_this_machine_the_log_asks_for_https_and_tokens() -> None:
 
 def test_without_libopus_serve_starts_and_offers_pcm() -> None:
     script = (
-        "import sys; from gateway import cli, opus\n"
+        "import sys; from gateway import cli; from gateway.sound import opus\n"
         "opus._candidates = lambda library: iter(())\n"
         f"sys.exit(cli.main(['serve', '--config', {str(FAKE)!r}, '--port', '0']))"
     )

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from engine.api import Status
-from gateway.chunk import Chunk, Flag
+from gateway.protocol.chunk import Chunk, Flag
 from tests.gateway.fakes import FakeEngine
 from tests.gateway.wires import greeted
 from tests.waiting import until

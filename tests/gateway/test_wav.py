@@ -6,7 +6,7 @@ import io
 import struct
 import wave
 
-from gateway import wav
+from gateway.sound import wav
 
 
 def test_a_known_length_is_read_back() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from gateway.chunk import Chunk, unpack
+from gateway.protocol.chunk import Chunk, unpack
 
 LIMIT = 5.0  # s a test waits for anything
 

@@ -8,20 +8,18 @@ import time
 
 from engine.api import SAMPLE_RATE, Audio, Ended, Open, Status
 from engine.client import Speech
-from gateway import messages
-from gateway.alignment import Alignment
-from gateway.chunk import TICKS_PER_SECOND
-from gateway.common import Common, Manner
-from gateway.limits import TokenBucket
-from gateway.messages import Heard
-from gateway.protocol import ProtocolError
-from gateway.requests import Ack, Cancel, Say
-from gateway.sound_flow import SoundFlow
-from gateway.text_flow import TextFlow
+from gateway.protocol import ProtocolError, messages
+from gateway.protocol.messages import Heard
+from gateway.protocol.requests import Ack, Cancel, Say
+from gateway.sound import TICKS_PER_SAMPLE, TICKS_PER_SECOND
+from gateway.voice.alignment import Alignment
+from gateway.voice.common import Common, Manner
+from gateway.voice.limits import TokenBucket
+from gateway.voice.sound_flow import SoundFlow
+from gateway.voice.text_flow import TextFlow
 
 logger = logging.getLogger(__name__)
 
-TICKS_PER_SAMPLE = TICKS_PER_SECOND // SAMPLE_RATE
 LONGEST_HOLD = 0.3  # s: the most a late engine asks a player to wait
 
 SPOKEN = ("complete", "max_audio", "runaway")  # ends after which there is sound to hear

@@ -11,10 +11,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from engine.api import SAMPLE_RATE
+from gateway.sound import PACKET_TICKS, TICKS_PER_SAMPLE
 
 CONTENT_TYPE = "audio/ogg"
-_PACKET_TICKS = 960  # 20 ms at 48 kHz, the clock of granule positions
-_TICKS_PER_SAMPLE = 48_000 // SAMPLE_RATE
 _FIRST, _LAST = 2, 4  # page flags
 _SEGMENTS = 255  # lacing values in one page at most
 _PAGE = struct.Struct("<4sBBqIIIB")
@@ -57,12 +56,12 @@ class OggOpus:
                 beyond.
         """
         assert packets, "the last page carries the encoder's tail"
-        return b"".join(self._pages(packets, end=self._pre_skip + samples * _TICKS_PER_SAMPLE))
+        return b"".join(self._pages(packets, end=self._pre_skip + samples * TICKS_PER_SAMPLE))
 
     def _pages(self, packets: Sequence[bytes], *, end: int | None) -> Iterator[bytes]:
         groups = list(_grouped(packets))
         for number, group in enumerate(groups, start=1):
-            self._ticks += len(group) * _PACKET_TICKS
+            self._ticks += len(group) * PACKET_TICKS
             last = end is not None and number == len(groups)
             granule = end if end is not None and last else self._ticks
             yield self._page(group, granule=granule, flags=_LAST if last else 0)

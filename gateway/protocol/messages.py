@@ -12,8 +12,8 @@ from typing import Any, Literal
 import msgspec
 
 from engine.api import PlayheadModel
-from gateway.chunk import TICKS_PER_MS
 from gateway.protocol import ProtocolError
+from gateway.sound import TICKS_PER_MS
 
 HeardSource = Literal["client", "ack", "estimate"]
 _encode = msgspec.json.Encoder().encode

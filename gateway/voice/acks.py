@@ -12,8 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from engine.api import PlaybackState
-from gateway.chunk import TICKS_PER_MS, TICKS_PER_SECOND
-from gateway.requests import Ack
+from gateway.protocol.requests import Ack
+from gateway.sound import TICKS_PER_MS, TICKS_PER_SECOND
 
 AHEAD_MS = 20.0  # `played_ms` may exceed the end of the chunk by this: rounding and resampling
 BACK_MS = 30.0  # `played_ms` may go back by this: browsers' output latency jitters

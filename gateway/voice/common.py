@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.client import EngineClient
-from gateway.acks import Link
-from gateway.coding import Coder
 from gateway.config import GatewayConfig
-from gateway.outbox import Outbox
+from gateway.voice.acks import Link
+from gateway.voice.coding import Coder
+from gateway.voice.outbox import Outbox
 
 if TYPE_CHECKING:
-    from gateway.speaking import Speaking
+    from gateway.voice.speaking import Speaking
 
 
 @dataclass(slots=True, kw_only=True)

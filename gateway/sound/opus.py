@@ -27,11 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.api import SAMPLE_RATE
+from gateway.sound import TICKS_PER_SAMPLE
 
 PACKET_SAMPLES = 480  # 20 ms at SAMPLE_RATE: a codec frame is exactly four packets
 PACKET_BYTES = 2 * PACKET_SAMPLES
-PACKET_TICKS = 960  # 20 ms at 48 kHz, the clock of Opus in any container
-TICKS_PER_SAMPLE = 2  # 48 kHz ticks
 
 HINT = (
     "install it with `apt install libopus0`, `brew install opus` or `pip install "

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from gateway.chunk import Chunk, Codec, Flag
-from gateway.opus import TICKS_PER_SAMPLE, OpusDecoder
+from gateway.protocol.chunk import Chunk, Codec, Flag
+from gateway.sound import TICKS_PER_SAMPLE
+from gateway.sound.opus import OpusDecoder
 
 if TYPE_CHECKING:
-    from gateway.client import VoiceClient
+    from gateway.client.connection import VoiceClient
 
 Fields: TypeAlias = dict[str, Any]  # a JSON message
 

@@ -14,12 +14,11 @@ from contextlib import suppress
 
 from aiohttp import ClientConnectionResetError, WSMsgType, web
 
-from gateway import messages
-from gateway.conversation import Conversation
-from gateway.house import House
-from gateway.outbox import End, Item, Outbox, Ping, Pong, Sound
-from gateway.protocol import ProtocolError
-from gateway.sound_flow import SoundFlow
+from gateway.protocol import ProtocolError, messages
+from gateway.voice.conversation import Conversation
+from gateway.voice.house import House
+from gateway.voice.outbox import End, Item, Outbox, Ping, Pong, Sound
+from gateway.voice.sound_flow import SoundFlow
 
 logger = logging.getLogger(__name__)
 

@@ -8,12 +8,11 @@ from functools import partial
 from importlib import metadata
 
 from engine.api import SAMPLE_RATE, Info
-from gateway import messages
-from gateway.coding import Coder, PcmCoder
-from gateway.common import Manner
-from gateway.house import House
-from gateway.protocol import PROTOCOL, ProtocolError
-from gateway.requests import Hello, Say
+from gateway.protocol import PROTOCOL, ProtocolError, messages
+from gateway.protocol.requests import Hello, Say
+from gateway.voice.coding import Coder, PcmCoder
+from gateway.voice.common import Manner
+from gateway.voice.house import House
 
 LISTED_VOICES = 64  # in the answer; all of them by HTTP
 FEATURES = ("queue", "replace", "parallel", "flush", "marks", "stats", "heard")

@@ -1,50 +1,17 @@
-"""Parses what a `voice.v1` client says; input is validated here and trusted inside. Sans-I/O.
-
-The messages are declared in `requests.py`; what the server answers is built in `messages.py`.
-"""
+"""Parses what a `voice.v1` client says; input is validated here and trusted inside."""
 
 from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
-from gateway.requests import ID_PATTERN, KINDS, Message, Unknown
+from gateway.protocol import ProtocolError
+from gateway.protocol.requests import ID_PATTERN, KINDS, Message, Unknown
 
-PROTOCOL = "voice.v1"
-# Unicode categories with a sound of their own; not So: emoji are silent
-SPOKEN_CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No", "Sc", "Sm"})
 _M = TypeVar("_M", bound=Message)
-
-
-class ProtocolError(Exception):
-    """A message cannot be obeyed; says which field and what would be right.
-
-    `code` is one of the protocol's error codes; `utterance` is set if that utterance ends by it.
-    """
-
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        param: str | None = None,
-        utterance: str | None = None,
-        ref: str | None = None,
-        retry_after: float | None = None,
-        kind: str = "",
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.param = param
-        self.utterance = utterance
-        self.ref = ref
-        self.retry_after = retry_after  # s
-        self.kind = kind  # type of the message, where parsing failed
 
 
 def parse(raw: str) -> Message:
@@ -127,18 +94,3 @@ def _mended(value: Any) -> Any:
         case dict():
             return {_mended(key): _mended(item) for key, item in value.items()}
     return value
-
-
-def clean_text(text: str) -> str:
-    """Blank control characters one for one, so that positions in the text stay the client's."""
-    if text.isprintable():
-        return text
-    return "".join(
-        " " if unicodedata.category(letter) == "Cc" and letter not in "\n\t\r" else letter
-        for letter in text
-    )
-
-
-def speakable(text: str) -> bool:
-    """Whether there is anything to say: a letter, a digit, a currency or a mathematical sign."""
-    return any(unicodedata.category(letter) in SPOKEN_CATEGORIES for letter in text)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine.client import EngineClient
-from gateway.coding import Coder
 from gateway.config import GatewayConfig
+from gateway.voice.coding import Coder
 
 if TYPE_CHECKING:
-    from gateway.session import Session
+    from gateway.voice.session import Session
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,21 +8,33 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from gateway import greeting, messages
-from gateway.acks import Link
-from gateway.common import Common
 from gateway.doors import token_valid
-from gateway.greeting import Terms
-from gateway.house import House
-from gateway.limits import Strikes, TokenBucket
-from gateway.messages import Heard
-from gateway.outbox import End, Outbox
-from gateway.protocol import ProtocolError, parse
-from gateway.register import Register
-from gateway.requests import Ack, Bye, Cancel, Flush, Hello, Message, Ping, Say, Text, Unknown
-from gateway.sound_flow import SoundFlow
-from gateway.speaking import Speaking
-from gateway.telemetry import Telemetry
+from gateway.protocol import ProtocolError, messages
+from gateway.protocol.messages import Heard
+from gateway.protocol.parsing import parse
+from gateway.protocol.requests import (
+    Ack,
+    Bye,
+    Cancel,
+    Flush,
+    Hello,
+    Message,
+    Ping,
+    Say,
+    Text,
+    Unknown,
+)
+from gateway.voice import greeting
+from gateway.voice.acks import Link
+from gateway.voice.common import Common
+from gateway.voice.greeting import Terms
+from gateway.voice.house import House
+from gateway.voice.limits import Strikes, TokenBucket
+from gateway.voice.outbox import End, Outbox
+from gateway.voice.register import Register
+from gateway.voice.sound_flow import SoundFlow
+from gateway.voice.speaking import Speaking
+from gateway.voice.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.api import PlaybackState
-from gateway.chunk import TICKS_PER_SECOND, Chunk, Flag
+from gateway.protocol.chunk import Chunk, Flag
+from gateway.sound import TICKS_PER_SECOND
 
 KEPT = 16  # tracks that have ended, for whoever asks how they went
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 
-from gateway.messages import Mark
+from gateway.protocol.messages import Mark
 
 _WORD = re.compile(r"\S+")
 

@@ -1,13 +1,4 @@
-"""A Python client of `voice.v1`: `say`, the tests and the benchmarks are made of it.
-
-    async with VoiceClient(url) as voice:
-        utterance = await voice.speak("Hello there.")
-        async for chunk in utterance:
-            ...
-
-With a `Player` it acks like a browser; without one the server assumes that playback starts on
-arrival and never pauses.
-"""
+"""One session as the client sees it: what it says, what it hears, and the acks in between."""
 
 from __future__ import annotations
 
@@ -24,12 +15,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from gateway.chunk import Chunk, unpack
-from gateway.client_utterance import FINAL, Fields, Utterance, VoiceError
-from gateway.player import Player
+from gateway.client.player import Player
+from gateway.client.utterance import FINAL, Fields, Utterance, VoiceError
 from gateway.protocol import PROTOCOL
-
-__all__ = ["Fields", "Utterance", "VoiceClient", "VoiceError"]
+from gateway.protocol.chunk import Chunk, unpack
 
 CANCEL_ERRORS = ("utterance_closed", "unknown_utterance")
 NOTICES = 1_000  # kept of what concerns no utterance

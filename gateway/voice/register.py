@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from gateway.protocol import ProtocolError
-from gateway.sound_flow import SoundFlow
-from gateway.speaking import Speaking
+from gateway.voice.sound_flow import SoundFlow
+from gateway.voice.speaking import Speaking
 
 REMEMBERED = 32  # utterances that are over but may still be acked or cancelled
 NAMES = 1000  # names that may not be used again

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.chunk import Codec
-from gateway.opus import PACKET_TICKS, TICKS_PER_SAMPLE, EncoderPool, OpusEncoder
+from gateway.protocol.chunk import Codec
+from gateway.sound import PACKET_TICKS, TICKS_PER_SAMPLE
+from gateway.sound.opus import EncoderPool, OpusEncoder
 
 PIECE_PACKETS = 48  # 0.96 s: longest piece, whatever the engine delivers
 PIECE_BYTES = PIECE_PACKETS * 960  # the same in int16 samples at 24 kHz

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from gateway.acks import BACK_MS, Listener
-from gateway.chunk import TICKS_PER_SECOND, Chunk, Flag
-from gateway.coding import Coder, Piece
-from gateway.common import Common
-from gateway.messages import HeardSource
-from gateway.outbox import Sound
+from gateway.protocol.chunk import Chunk, Flag
+from gateway.protocol.messages import HeardSource
+from gateway.sound import TICKS_PER_SECOND
+from gateway.voice.acks import BACK_MS, Listener
+from gateway.voice.coding import Coder, Piece
+from gateway.voice.common import Common
+from gateway.voice.outbox import Sound
 
 SAFETY_LEAD = 1.0  # s beyond the engine's own limit
 RECEIPT_SECONDS = 10.0  # s of sound that may be under way unreceived …

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from gateway import messages
-from gateway.acks import AckRefused, Link
-from gateway.limits import TokenBucket
-from gateway.outbox import End, Outbox
-from gateway.protocol import ProtocolError
-from gateway.register import Register
-from gateway.requests import Ack
+from gateway.protocol import ProtocolError, messages
+from gateway.protocol.requests import Ack
+from gateway.voice.acks import AckRefused, Link
+from gateway.voice.limits import TokenBucket
+from gateway.voice.outbox import End, Outbox
+from gateway.voice.register import Register
 
 logger = logging.getLogger(__name__)
 

@@ -7,15 +7,18 @@ as if flushed.
 from __future__ import annotations
 
 import asyncio
+import unicodedata
 from collections import deque
 from collections.abc import Callable
 
 from engine.client import Speech
 from gateway.config import GatewayConfig
-from gateway.protocol import ProtocolError, clean_text, speakable
+from gateway.protocol import ProtocolError
 
 SENTENCE_ENDS = ".!?…。！？\n"  # noqa: RUF001 - full-width marks end Chinese and Japanese sentences
 CLOSERS = "\"')]}»”’」』"  # what may follow them
+# Unicode categories with a sound of their own; not So: emoji are silent
+SPOKEN_CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No", "Sc", "Sm"})
 
 
 class TextFlow:
@@ -111,3 +114,18 @@ class TextFlow:
 
     def _later(self, delay: float, action: Callable[[], None]) -> None:
         self._timer = asyncio.get_running_loop().call_later(delay, action)
+
+
+def clean_text(text: str) -> str:
+    """Blank control characters one for one, so that positions in the text stay the client's."""
+    if text.isprintable():
+        return text
+    return "".join(
+        " " if unicodedata.category(letter) == "Cc" and letter not in "\n\t\r" else letter
+        for letter in text
+    )
+
+
+def speakable(text: str) -> bool:
+    """Whether there is anything to say: a letter, a digit, a currency or a mathematical sign."""
+    return any(unicodedata.category(letter) in SPOKEN_CATEGORIES for letter in text)

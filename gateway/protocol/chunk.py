@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from itertools import accumulate, pairwise
 
-TICKS_PER_SECOND = 48_000
-TICKS_PER_MS = 48
 HEADER_BYTES = 24
 MAX_PACKETS = 50  # in one chunk
 AUDIO_V1 = 0x11  # high nibble: version, low nibble: audio

@@ -10,8 +10,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from gateway.chunk import Chunk
 from gateway.protocol import ProtocolError
+from gateway.protocol.chunk import Chunk
 
 
 class Carrier(Protocol):
