@@ -86,3 +86,31 @@ def test_greedy_codes_are_those_of_the_eager_stages(
 
     for one, other in zip(expected, codes, strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.gpu
+def test_company_changes_no_code(checkpoint: Checkpoint, bench: KernelBench) -> None:
+    texts = ("Hello.", "A somewhat longer sentence.", "Three.", "The fourth of them all.")
+
+    def utterances() -> list[Utterance]:
+        return [
+            speaking(checkpoint, text, slot=slot, seed=slot, voice="")
+            for slot, text in enumerate(texts)
+        ]
+
+    together = bench.speak(utterances(), 12)
+    alone = [bench.speak([each], 12)[0] for each in utterances()]
+
+    for one, other in zip(together, alone, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.gpu
+def test_a_used_slot_is_as_good_as_new(checkpoint: Checkpoint, bench: KernelBench) -> None:
+    def speak(text: str) -> Tensor:
+        return bench.speak([speaking(checkpoint, text, seed=3, voice="")], 20)[0]
+
+    fresh = speak(TEXTS[0])
+    speak(TEXTS[1])
+
+    assert torch.equal(speak(TEXTS[0]), fresh)

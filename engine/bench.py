@@ -1,0 +1,211 @@
+"""`python -m engine.bench`: how long each stage takes, by rows, on this device.
+
+Drives the stages as the loop does, without its clock: prefill, then Talker and Code Predictor in
+turn, then the codec. `--write-costs` keeps the table for the simulator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from engine.api import EngineError, Open
+from engine.config import ModelConfig
+from engine.playback import PlaybackClock
+from engine.stages import ModelStages, build
+from engine.utterance import Utterance
+from engine.work import Batch, Stage, Ticket, Work
+
+FRAME_OF_PROMPT = 10  # rows around the text
+FIRST_WORD, WORDS = 300, 500  # text ids that every tokenizer has
+WARM_FRAMES = 4
+FRAMES = 24  # measured, per number of rows
+REPEATS = 5  # of a prefill and of each chunk, after one to warm up
+CHUNKS = (1, 2, 4, 8, 12)  # frames of a codec work
+
+
+class Silence:
+    """Trims nothing."""
+
+    def push(self, pcm: bytes, *, last: bool) -> bytes:
+        """Pass on what comes."""
+        return pcm
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print a table, write what was asked for."""
+    parser = argparse.ArgumentParser(prog="playhead engine-bench", description=__doc__)
+    parser.add_argument("--checkpoint", default="embedded", help="as in the configuration")
+    parser.add_argument("--random", metavar="SIZE", help="random weights: 1.7b or 0.6b")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--rows", default="1,8,32,64", help="rows to measure")
+    parser.add_argument("--tokens", type=int, default=200, help="prompt rows, about")
+    parser.add_argument("--tune", action="store_true", help="measure the products' tiles first")
+    parser.add_argument("--json", type=Path, help="write every figure")
+    parser.add_argument("--write-costs", type=Path, help="write a cost table for the simulator")
+    options = parser.parse_args(arguments)
+    try:
+        report = _report(options)
+    except EngineError as error:
+        print(f"playhead engine-bench: {error}", file=sys.stderr)
+        return 1
+    print(table(report))
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    if options.write_costs:
+        options.write_costs.write_text(costs(report), encoding="utf-8")
+    return 0
+
+
+def table(report: dict[str, Any]) -> str:
+    """Lay a report out for reading: milliseconds by stage and rows."""
+    lines = [f"{key} {value}" for key, value in report.items() if key != "launches"]
+    for launch in report["launches"]:
+        lines.append(
+            f"{launch['stage']:<10} rows {launch['rows']:<4} frames {launch['frames']:<3} "
+            f"{1e3 * launch['seconds']:8.3f} ms   host {1e3 * launch['host']:6.3f} ms"
+        )
+    return "\n".join(lines)
+
+
+def costs(report: dict[str, Any]) -> str:
+    """Return the launches as TOML tables."""
+    head = f"# Measured by `playhead engine-bench` on {report['device']}, {report['date']}.\n"
+    return head + "".join(
+        f'\n[[launch]]\nstage = "{each["stage"]}"\nrows = {each["rows"]}\n'
+        f"frames = {each['frames']}\nseconds = {each['seconds']:.7f}\n"
+        for each in report["launches"]
+    )
+
+
+def _report(options: argparse.Namespace) -> dict[str, Any]:
+    counts = [int(each) for each in options.rows.split(",")]
+    name = f"random:{options.random}" if options.random else options.checkpoint
+    if options.tune:
+        _tune(name, max(counts))
+    began = time.monotonic()
+    stages = build(
+        ModelConfig(
+            name, options.device, options.dtype, slots=max(counts), rows=max(counts),
+            normalise="off",
+        )
+    )  # fmt: skip
+    on_cuda = torch.cuda.is_available() and options.device != "cpu"
+    launches: list[dict[str, Any]] = []
+    report: dict[str, Any] = {
+        "checkpoint": name,
+        "device": torch.cuda.get_device_name() if on_cuda else "cpu",
+        "date": time.strftime("%Y-%m-%d"),
+        "torch": torch.__version__,
+        "start_seconds": round(time.monotonic() - began, 2),
+        "gigabytes": round(torch.cuda.memory_reserved() / 1e9, 2) if on_cuda else 0,
+        "launches": launches,
+    }
+    for rows in counts:
+        launches += Measurement(stages, on_cuda=on_cuda).run(rows, options.tokens)
+    return report
+
+
+def _tune(name: str, rows: int) -> None:
+    from engine.kernels import tiles, tune
+    from engine.model.random_weights import full_size
+
+    best = tune.tune(tune.shapes(full_size(name), rows), torch.device("cuda"))
+    tiles.TILES = best
+
+
+class Measurement:
+    """Launches of one batch of utterances, timed on the device."""
+
+    def __init__(self, stages: ModelStages, *, on_cuda: bool) -> None:
+        self._stages = stages
+        self._on_cuda = on_cuda
+        self._times: dict[tuple[Stage, int], list[tuple[float, float]]] = {}
+
+    def run(self, rows: int, tokens: int) -> list[dict[str, Any]]:
+        """Speak with `rows` utterances and return one line per stage and chunk."""
+        utterances = [self._utterance(slot, tokens) for slot in range(rows)]
+        for repeat in range(1 + REPEATS):
+            self._launch(Stage.PREFILL, utterances, 1, count=repeat > 0)
+        self._advance(utterances, Stage.PREFILL)
+        for frame in range(WARM_FRAMES + FRAMES):
+            if frame:
+                self._launch(Stage.TALKER, utterances, 1, count=frame > WARM_FRAMES)
+                self._advance(utterances, Stage.TALKER)
+            self._launch(Stage.PREDICTOR, utterances, 1, count=frame >= WARM_FRAMES)
+            self._advance(utterances, Stage.PREDICTOR)
+        for chunk in CHUNKS:
+            for repeat in range(1 + REPEATS):
+                self._launch(Stage.CODEC, utterances, chunk, count=repeat > 0)
+                for each in utterances:
+                    each.advance(Stage.CODEC, chunk)
+        for each in utterances:
+            self._stages.release(each.slot)
+        return [
+            {
+                "stage": str(stage),
+                "rows": rows,
+                "frames": frames,
+                "seconds": median(device for device, _ in times),
+                "host": median(host for _, host in times),
+            }
+            for (stage, frames), times in self._times.items()
+        ]
+
+    def _launch(
+        self, stage: Stage, utterances: Sequence[Utterance], frames: int, *, count: bool = True
+    ) -> None:
+        """Launch, wait, and keep the seconds of the device and of the launching call."""
+        batch = Batch(stage, [Work(each, stage, frames, 0.0) for each in utterances])
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if self._on_cuda else []
+        began = time.perf_counter()
+        if events:
+            events[0].record()
+        ticket = self._stages.launch(batch)
+        if events:
+            events[1].record()
+        host = time.perf_counter() - began
+        _wait(ticket)
+        taken = time.perf_counter() - began
+        if events:
+            events[1].synchronize()
+            taken = events[0].elapsed_time(events[1]) / 1e3
+        if count:
+            self._times.setdefault((stage, frames), []).append((taken, host))
+
+    def _utterance(self, slot: int, tokens: int) -> Utterance:
+        feed = self._stages.text()
+        feed.append("Nothing of this is read.")
+        feed.finish()
+        options = Open(f"bench-{slot}", self._stages.info.default_voice, seed=slot, ignore_eos=True)
+        clock = PlaybackClock(0.0, patience=1.0, acks=False)
+        utterance = Utterance(options, slot=slot, feed=feed, clock=clock, trim=Silence())
+        utterance.text_changed()
+        utterance.fix_layout()
+        assert utterance.segment is not None
+        body = max(1, tokens - FRAME_OF_PROMPT)
+        utterance.segment.tokens = [FIRST_WORD + place % WORDS for place in range(body)]
+        return utterance
+
+    def _advance(self, utterances: Sequence[Utterance], stage: Stage) -> None:
+        for each in utterances:
+            each.advance(stage, 1)
+
+
+def _wait(ticket: Ticket) -> None:
+    while not ticket.done():
+        ticket.wait(1.0)
+    ticket.outcomes()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
