@@ -87,11 +87,11 @@ class Stretch:
     def __init__(self, weights: CodecWeights, name: str, channels: int, factor: int) -> None:
         weight = weights.take(f"{name}.conv.weight", channels, channels, factor)  # (in, out, taps)
         bias = weights.take(f"{name}.conv.bias", channels)
-        self._linear = Linear(weights, weight.permute(2, 1, 0).flatten(0, 1), bias.repeat(factor))
-        self._factor = factor
+        self.linear = Linear(weights, weight.permute(2, 1, 0).flatten(0, 1), bias.repeat(factor))
+        self.factor = factor
 
     def __call__(self, x: Tensor, tails: Tails) -> Tensor:
-        return _interleave(self._linear(x), self._factor, tails)
+        return _interleave(self.linear(x), self.factor, tails)
 
 
 class Upsampling:
@@ -109,11 +109,11 @@ class Upsampling:
         bias = weights.take(f"{name}.conv.bias", channels[1])
         late, early = weight[:, :, stride:], weight[:, :, :stride]  # (in, out, stride)
         taps = [tap.permute(2, 1, 0).flatten(0, 1) for tap in (late, early)]
-        self._convolution = Convolution(weights, torch.stack(taps, 2), bias.repeat(stride))
-        self._stride = stride
+        self.convolution = Convolution(weights, torch.stack(taps, 2), bias.repeat(stride))
+        self.stride = stride
 
     def __call__(self, x: Tensor, tails: Tails) -> Tensor:
-        return _interleave(self._convolution(x, tails), self._stride, tails)
+        return _interleave(self.convolution(x, tails), self.stride, tails)
 
 
 class Snake:

@@ -31,11 +31,11 @@ class Norm:
 
     def __init__(self, weights: CodecWeights, name: str, width: int, eps: float) -> None:
         self.weight = weights.keep(weights.take(f"{name}.weight", width))
-        self._eps = eps
+        self.eps = eps
 
     def __call__(self, x: Tensor) -> Tensor:
         # By hand: PyTorch's own took three times as long for a single frame.
-        return x * x.square().mean(-1, keepdim=True).add_(self._eps).rsqrt_() * self.weight
+        return x * x.square().mean(-1, keepdim=True).add_(self.eps).rsqrt_() * self.weight
 
 
 class Attention:
@@ -50,14 +50,14 @@ class Attention:
         scale = weights.take(f"{name}.self_attn_layer_scale.scale", hidden)
         output = weights.take(f"{name}.self_attn.o_proj.weight", hidden, width)
         self.output = weights.keep((output * scale[:, None]).T)
-        self._heads = (config.num_attention_heads, config.head_dim)
-        self._history = config.sliding_window - 1  # frames
+        self.heads = (config.num_attention_heads, config.head_dim)
+        self.history = config.sliding_window - 1  # frames
 
     def __call__(self, x: Tensor, sight: Sight, tails: Tails) -> Tensor:
-        inputs = torch.mm(x, self.inputs).view(len(x), 3, *self._heads)
+        inputs = torch.mm(x, self.inputs).view(len(x), 3, *self.heads)
         turned = _rotate(inputs[:, :2], sight)  # (frames * rows, query and key, heads, head_dim)
         memory = torch.cat([turned[:, 1:], inputs[:, 2:]], 1).flatten(1)
-        memory = tails.join(memory, self._history).view(-1, tails.rows, 2, *self._heads)
+        memory = tails.join(memory, self.history).view(-1, tails.rows, 2, *self.heads)
         query = turned[:, 0].unflatten(0, (-1, tails.rows)).permute(1, 2, 0, 3)
         key, value = memory.permute(2, 1, 3, 0, 4)  # (rows, heads, history + frames, head_dim)
         mixed = functional.scaled_dot_product_attention(query, key, value, sight.mask)
@@ -109,10 +109,10 @@ class Transformer:
         ]
         self.norm = Norm(weights, f"{name}.norm", hidden, config.rms_norm_eps)
         self.output = Linear.load(weights, f"{name}.output_proj", hidden, latent)
-        self._window = config.sliding_window
+        self.window = config.sliding_window
         exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
         device = self.input.bias.device
-        self._frequencies = (config.rope_theta**-exponents).to(device)  # (head_dim / 2,)
+        self.frequencies = (config.rope_theta**-exponents).to(device)  # (head_dim / 2,)
 
     def __call__(self, x: Tensor, tails: Tails) -> Tensor:
         x = self.input(x)
@@ -122,11 +122,11 @@ class Transformer:
         return self.output(self.norm(x))
 
     def _sight(self, positions: Tensor, x: Tensor) -> Sight:
-        frames, history = len(x) // len(positions), self._window - 1
+        frames, history = len(x) // len(positions), self.window - 1
         query = torch.arange(frames, device=x.device)
         key = torch.arange(history + frames, device=x.device)
         # fp64, because an fp32 angle is the coarser the later the frame.
-        angles = (positions + query[:, None]).view(-1, 1, 1, 1) * self._frequencies
+        angles = (positions + query[:, None]).view(-1, 1, 1, 1) * self.frequencies
         ahead = key - query[:, None]  # (frames, keys); the query itself stands at `history`
         near = (ahead >= 0) & (ahead <= history)
         known = key >= history - positions[:, None]  # (rows, keys): not before the first frame

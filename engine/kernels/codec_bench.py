@@ -1,0 +1,110 @@
+"""Times of the codec's steps, for every row count and chunk length.
+
+`python -m engine.kernels.codec_bench` prints them for full-size random weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+from engine.model.codec import Codec
+from engine.model.codec_fused import FusedCodec
+from engine.model.random_weights import RandomTensors, full_size
+
+ROWS = (1, 2, 4, 8, 16, 32, 64)
+FRAMES = (1, 2, 4, 8, 12)
+POSITION = 100  # frames decoded before: the window is full
+GROUPS = 7  # of replays, whose median counts
+GROUP_SECONDS = 0.008
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """The time on the device of one step."""
+
+    rows: int
+    frames: int
+    begins: bool
+    seconds: float
+
+
+def measure(
+    codec: FusedCodec, *, rows: Iterable[int] = ROWS, frames: Sequence[int] = FRAMES
+) -> list[StepTime]:
+    """Time steps as graph replays: all rows continue; with up to 4 frames, all begin, too."""
+    most, longest = max(rows), max(frames)
+    state, lane = codec.new_state(most, longest=longest), codec.new_lane(most * longest)
+    size = (most, 256, codec.config.num_quantizers)
+    codes = torch.randint(codec.config.codebook_size, size, device=codec.device)
+    times = []
+    for count in rows:
+        for chunk in frames:
+            for begins in (False, True) if chunk <= 4 else (False,):
+                plan = torch.zeros(2, count, dtype=torch.int32, device=codec.device)
+                plan[0] = torch.arange(count)
+                plan[1] = 0 if begins else POSITION
+
+                def step(plan: torch.Tensor = plan, chunk: int = chunk) -> None:
+                    codec.step(plan, codes, state, lane, frames=chunk)
+
+                times.append(StepTime(count, chunk, begins, replay_seconds(step)))
+    return times
+
+
+def replay_seconds(
+    work: Callable[[], object],
+    *,
+    times: int = 1,
+    groups: int = GROUPS,
+    group_seconds: float = GROUP_SECONDS,
+) -> float:
+    """Return the median seconds of one of `times` equal parts of `work`, replayed as a graph."""
+    work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    first = _group(graph, 3)
+    count = max(3, min(100, int(group_seconds / first)))
+    return median(_group(graph, count) for _ in range(groups)) / times
+
+
+def _group(graph: torch.cuda.CUDAGraph, count: int) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(count):
+        graph.replay()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1000 / count
+
+
+def table(times: Sequence[StepTime]) -> str:
+    """Lay the times out for reading: ms and µs per frame."""
+    lines = ["rows frames   begin ms  continue ms  µs per frame"]
+    begun = {(each.rows, each.frames): each.seconds for each in times if each.begins}
+    for each in times:
+        if not each.begins:
+            begin = begun.get((each.rows, each.frames))
+            first = f"{begin * 1e3:10.3f}" if begin else " " * 10
+            share = each.seconds * 1e6 / each.rows / each.frames
+            lines.append(
+                f"{each.rows:4} {each.frames:6} {first} {each.seconds * 1e3:12.3f} {share:13.1f}"
+            )
+    return "\n".join(lines)
+
+
+def full_size_codec(dtype: torch.dtype) -> FusedCodec:
+    """Make the codec of the 1.7B checkpoint with random weights, on the GPU."""
+    config, device = full_size("random:1.7b"), torch.device("cuda")
+    tensors = RandomTensors(config, device, torch.float32).codec()
+    return FusedCodec(Codec.load(config.codec, tensors, device=device), dtype)
+
+
+if __name__ == "__main__":
+    print(torch.cuda.get_device_name())
+    print(table(measure(full_size_codec(torch.float16))))

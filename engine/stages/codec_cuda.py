@@ -1,0 +1,184 @@
+"""CODEC batches as graph replays: slots and frames in, int16 in pinned memory out, nothing waits.
+
+A graph is captured for each row count and chunk length. Rows that begin and rows that continue
+share a replay; a chunk of a length that was not captured is decoded as two or more that were.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.graphs import Launched, buckets
+from engine.model.codec import Codec
+from engine.model.codec_fused import FusedCodec
+from engine.model.config import CodecConfig
+from engine.pcm import to_bytes
+from engine.work import Outcome, Ticket, Work
+
+logger = logging.getLogger(__name__)
+
+CHUNKS = (1, 2, 3, 4, 8, 12)  # frames: the ladder's, and 3 for a first chunk
+FAILED = Outcome(error="generation_failed")
+
+
+class CodecGraphs:
+    """`FusedCodec.step`, captured for some shapes."""
+
+    def __init__(
+        self,
+        codec: FusedCodec,
+        codes: Tensor,
+        *,
+        slots: int,
+        rows: int,
+        chunks: Sequence[int],
+    ) -> None:
+        """Capture every shape, the largest first, so that the others fit into its memory.
+
+        Args:
+            codes: (slots or more, capacity, groups) int64, where they will always be.
+            rows: most rows in one batch.
+            chunks: frames; 1 is among them.
+        """
+        assert 1 in chunks, "chunks of other lengths are made of these"
+        self.chunks = sorted(chunks, reverse=True)
+        self.codec = codec
+        self.spare = slots
+        self.state = codec.new_state(slots, longest=max(chunks))
+        self.lane = codec.new_lane(buckets(rows)[-1] * max(chunks))
+        self._codes = codes
+        pool = torch.cuda.graph_pool_handle()  # our own: other stages' graphs may run meanwhile
+        self._plans: dict[int, Tensor] = {}
+        self._captured: dict[tuple[int, int], tuple[torch.cuda.CUDAGraph, Tensor]] = {}
+        for count in sorted(buckets(rows), reverse=True):
+            self._plans[count] = self._padding(count).to(codec.device)
+            for frames in self.chunks:
+                self._captured[count, frames] = self._capture(count, frames, pool)
+
+    def launch(self, slots: Sequence[int], firsts: Sequence[int], frames: int) -> Launched:
+        """Decode the next `frames` frames, one of `chunks`, of each slot; returns at once.
+
+        Shapes: the results are (rows, samples + blocks) int16, as `FusedCodec.step` returns them.
+        """
+        count = next(each for each in sorted(self._plans) if each >= len(slots))
+        plan = self._padding(count).pin_memory()
+        plan[0, : len(slots)] = torch.tensor(slots)
+        plan[1, : len(slots)] = torch.tensor(firsts)
+        graph, sound = self._captured[count, frames]
+        self._plans[count].copy_(plan, non_blocking=True)
+        graph.replay()
+        results = torch.empty(len(slots), sound.shape[1], dtype=torch.int16, pin_memory=True)
+        results.copy_(sound[: len(slots)], non_blocking=True)
+        event = torch.cuda.Event()
+        event.record()
+        return Launched(event, results)
+
+    def _padding(self, count: int) -> Tensor:
+        """A plan whose rows all begin in the spare slot."""
+        return torch.tensor([[self.spare], [0]], dtype=torch.int32).repeat(1, count)
+
+    def _capture(
+        self, count: int, frames: int, pool: tuple[int, int]
+    ) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+        """Run once to compile, then record."""
+        plan = self._plans[count]
+        self.codec.step(plan, self._codes, self.state, self.lane, frames=frames)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool):
+            sound = self.codec.step(plan, self._codes, self.state, self.lane, frames=frames)
+        return graph, sound
+
+
+@dataclass(frozen=True, slots=True)
+class CodecTicket:
+    """The chunks of one batch on their way."""
+
+    launched: Sequence[Launched]  # one after the other in time
+    samples: Sequence[int]  # per launch
+    slots: Sequence[int]
+
+    def done(self) -> bool:
+        """Has the device finished the last?"""
+        return self.launched[-1].done()
+
+    def wait(self, timeout: float) -> None:
+        """Sleep until it is done or for `timeout` s."""
+        self.launched[-1].wait(timeout)
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """One per work; a row with a sample that is not finite fails alone."""
+        return [self._outcome(row, slot) for row, slot in enumerate(self.slots)]
+
+    def _outcome(self, row: int, slot: int) -> Outcome:
+        parts = []
+        for launched, samples in zip(self.launched, self.samples, strict=True):
+            sound = launched.results[row]
+            if not sound[samples:].all():
+                logger.error("codec_not_finite slot=%d", slot)
+                return FAILED
+            parts.append(to_bytes(sound[:samples]))
+        return Outcome(pcm=b"".join(parts))
+
+
+class CudaCodecStage:
+    """Runs CODEC batches; owns what the codec remembers of every slot."""
+
+    def __init__(
+        self,
+        config: CodecConfig,
+        tensors: Mapping[str, Tensor],
+        *,
+        slots: int,
+        codes: Tensor,
+        rows: int,
+        dtype: torch.dtype = torch.float16,
+        chunks: Sequence[int] = CHUNKS,
+    ) -> None:
+        """Load the codec and capture its graphs.
+
+        Args:
+            tensors: the checkpoint's, named `decoder.…`.
+            codes: (slots or more, capacity, groups) int64; frame f of a slot at `f % capacity`.
+            rows: most works in one batch.
+            dtype: of weights and activations.
+
+        Raises: CheckpointError naming the tensor.
+        """
+        codec = FusedCodec(Codec.load(config, tensors, device=codes.device), dtype)
+        self.graphs = CodecGraphs(codec, codes, slots=slots, rows=rows, chunks=chunks)
+        self._decoded = [0] * slots  # frames
+
+    def launch(self, works: Sequence[Work]) -> Ticket:
+        """Decode the next frames of each work's utterance; returns at once.
+
+        Args:
+            works: at most one per slot, all of the same `frames`.
+        """
+        slots = [work.utterance.slot for work in works]
+        firsts = [work.utterance.decoded for work in works]
+        frames = works[0].frames
+        assert all(work.frames == frames for work in works), "codec works of one batch differ"
+        known = [
+            self._decoded[slot] if first else 0 for slot, first in zip(slots, firsts, strict=True)
+        ]
+        assert firsts == known, f"codec: slots {slots} stand at {known}, not {firsts}"
+        launched, samples = [], []
+        while frames:
+            chunk = next(each for each in self.graphs.chunks if each <= frames)
+            launched.append(self.graphs.launch(slots, firsts, chunk))
+            samples.append(chunk * self.graphs.codec.frame_samples)
+            firsts = [first + chunk for first in firsts]
+            frames -= chunk
+        for slot, first in zip(slots, firsts, strict=True):
+            self._decoded[slot] = first
+        return CodecTicket(launched, samples, slots)
+
+    def release(self, slot: int) -> None:
+        """Forget the slot's utterance."""
+        self._decoded[slot] = 0
