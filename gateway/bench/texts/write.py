@@ -1,8 +1,8 @@
 """Writes the sets of English sentences beside it: `python -m gateway.bench.texts.write`.
 
-Seeded, so that a test can hold the files to it. 1,088 short English sentences, whose lengths spread as
-those of the field's public benchmark do (about 68 characters in the mean, log-normal), and long
-texts made of them. All words are our own.
+Seeded, so that a test can hold the files to it. 1,088 short English sentences, whose lengths
+spread as those of the field's public benchmark do (about 68 characters in the mean, log-normal),
+and long texts made of them. All words are our own.
 """
 
 from __future__ import annotations
