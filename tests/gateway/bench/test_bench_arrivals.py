@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from gateway.bench.arrivals import Habits, plan, poisson, text_for
@@ -18,7 +20,7 @@ def test_same_seed_is_the_same_load_and_another_is_not() -> None:
 def test_gaps_are_exponential() -> None:
     """Of a Poisson process the mean gap is 1/rate, and as wide as it is long."""
     dues = [arrival.due for arrival in poisson(10, until=2_000, seed=3)]
-    gaps = [later - earlier for earlier, later in zip(dues, dues[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(dues)]
 
     mean = sum(gaps) / len(gaps)
     spread = (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     places = sorted({0, *(cut % (len(data) + 1) for cut in cuts), len(data)})
-    return [data[start:end] for start, end in zip(places, places[1:], strict=False)]
+    return [data[start:end] for start, end in itertools.pairwise(places)]
 
 
 def read(data: bytes, cuts: list[int]) -> tuple[ResponseBody, bytes]:
