@@ -87,7 +87,9 @@ def logging_to(stream: TextIO, *, form: str) -> Iterator[DroppingHandler]:
     written.setFormatter(JsonFormat() if form == "json" else TextFormat())
     records: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
     handler = DroppingHandler(records)
-    writer = threading.Thread(target=_write, args=(records, written), name="logs", daemon=True)
+    writer = threading.Thread(
+        target=_write, args=(records, written, handler), name="logs", daemon=True
+    )
     root = logging.getLogger()
     before = root.level
     root.setLevel(logging.INFO)
@@ -102,6 +104,24 @@ def logging_to(stream: TextIO, *, form: str) -> Iterator[DroppingHandler]:
         writer.join(FLUSH_SECONDS)
 
 
-def _write(records: queue.SimpleQueue[logging.LogRecord | None], written: logging.Handler) -> None:
-    while record := records.get():
-        written.handle(record)
+def _write(
+    records: queue.SimpleQueue[logging.LogRecord | None],
+    written: logging.Handler,
+    source: DroppingHandler,
+) -> None:
+    """Write until told to stop; once there is room again, tell how much is missing."""
+    told = 0
+    ended = False
+    while not ended:
+        record = records.get()
+        ended = record is None
+        if record:
+            written.handle(record)
+        if records.empty() and source.dropped > told:
+            told = source.dropped
+            written.handle(_missing(told))
+
+
+def _missing(lines: int) -> logging.LogRecord:
+    fields = {"name": __name__, "levelname": "WARNING", "levelno": logging.WARNING}
+    return logging.makeLogRecord({**fields, "msg": "dropped lines=%d", "args": (lines,)})

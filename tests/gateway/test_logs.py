@@ -59,6 +59,7 @@ def test_stuck_stream_drops_lines_and_counts_them(monkeypatch):
         open_again.set()
 
     assert dropped == 4
+    assert "dropped lines=4" in stream.getvalue()
 
 
 def test_logging_is_as_before_afterwards():
