@@ -8,12 +8,12 @@ the name ends in `_ms`.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 
 from engine.api import PlaybackState
 from gateway.protocol.requests import Ack
 from gateway.sound import TICKS_PER_MS, TICKS_PER_SECOND
+from gateway.voice.limits import Strikes
 
 AHEAD_MS = 20.0  # `played_ms` may exceed the end of the chunk by this: rounding and resampling
 BACK_MS = 30.0  # `played_ms` may go back by this: browsers' output latency jitters
@@ -54,7 +54,7 @@ class Link:
     trusted: bool = True
     inconsistent: int = 0  # soft violations
     refused: int = 0  # hard violations
-    _strikes: deque[float] = field(default_factory=lambda: deque(maxlen=STRIKES))
+    _strikes: Strikes = field(default_factory=lambda: Strikes(STRIKES, STRIKE_SECONDS))
     _transit_ms: float | None = None
 
     @property
@@ -70,11 +70,10 @@ class Link:
     def strike(self, now: float) -> bool:
         """Count a hard violation; True if it is the one that ends the trust."""
         self.refused += 1
-        self._strikes.append(now)
-        if not self.trusted or len(self._strikes) < STRIKES:
+        if not self.trusted or not self._strikes.add(now):
             return False
-        self.trusted = now - self._strikes[0] > STRIKE_SECONDS
-        return not self.trusted
+        self.trusted = False
+        return True
 
     def timed(self, ack: Ack, sent_ms: int, now: float) -> None:
         """Learn from an ack of a chunk sent at `sent_ms` on our clock.
