@@ -41,9 +41,8 @@ def check(request: web.Request, tokens: Sequence[str], origins: Sequence[str]) -
     subprotocol = PROTOCOL if PROTOCOL in offered else None
     if offered and not subprotocol:
         raise web.HTTPBadRequest(text=f"`Sec-WebSocket-Protocol`: want {PROTOCOL}")
-    header = request.headers.get("Authorization")
-    if header is not None and tokens:
-        token = header.removeprefix("Bearer ").strip()
+    token = bearer(request)
+    if token is not None and tokens:
         if not token_valid(token, tokens):
             raise web.HTTPUnauthorized(text="`Authorization`: want `Bearer` and a valid token")
         return Pass(True, False, key_of(token), subprotocol)
@@ -53,6 +52,12 @@ def check(request: web.Request, tokens: Sequence[str], origins: Sequence[str]) -
         valid = token_valid(token, tokens)
         return Pass(valid, not valid, key_of(token), subprotocol)
     return Pass(not tokens, False, request.remote or "", subprotocol)
+
+
+def bearer(request: web.Request) -> str | None:
+    """The token of the `Authorization` header; None if there is no such header."""
+    header = request.headers.get("Authorization")
+    return None if header is None else header.removeprefix("Bearer ").strip()
 
 
 def token_valid(token: str, tokens: Sequence[str]) -> bool:

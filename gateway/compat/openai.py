@@ -102,7 +102,7 @@ class _Route:
         if not doors.origin_allowed(request, self._config.origins):
             wanted = "`Origin`: this page may not speak here; see `gateway.origins`"
             raise ApiError(403, "forbidden", wanted)
-        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        token = doors.bearer(request) or ""
         if not self._config.tokens:
             return request.remote or ""
         if not doors.token_valid(token, self._config.tokens):
