@@ -7,30 +7,37 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.client import EngineClient
-from gateway.config import GatewayConfig
+from gateway.protocol.requests import Hello
 from gateway.voice.acks import Link
 from gateway.voice.coding import Coder
+from gateway.voice.house import House
 from gateway.voice.outbox import Outbox
 
 if TYPE_CHECKING:
     from gateway.voice.speaking import Speaking
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What client and server agreed on in `hello`."""
+
+    hello: Hello  # the client's wishes, and the defaults of each `say`
+    codec: str
+    bitrate: int  # bit/s
+    pre_skip: int  # ticks
+    new_coder: Callable[[], Coder]
+    max_lead: float  # s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
     """What all utterances of one session share."""
 
-    engine: EngineClient
-    config: GatewayConfig
+    house: House
+    terms: Terms
     link: Link
     outbox: Outbox
-    acks: bool  # the client reports its playhead
-    wanted: frozenset[str]  # "marks", "stats"
-    max_lead: float  # s
     key: str  # whose utterances, for fairness
-    new_coder: Callable[[], Coder]
-    new_id: Callable[[], str]  # unique in the engine
     spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
     predecessor: Callable[[Speaking], Speaking | None]  # heard before it, if queued
     over: Callable[[Speaking], None]  # told once, after the last message

@@ -27,7 +27,6 @@ from gateway.protocol.requests import (
 from gateway.voice import greeting
 from gateway.voice.acks import Link
 from gateway.voice.common import Common
-from gateway.voice.greeting import Terms
 from gateway.voice.house import House
 from gateway.voice.limits import Strikes, TokenBucket
 from gateway.voice.outbox import End, Outbox
@@ -56,7 +55,6 @@ class Conversation:
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         """`end` is called when the session has to close; `spawn` owns the tasks of utterances."""
-        self.greeted = False
         self._link = Link(house.config.ack_interval)
         self._house = house
         self._outbox = outbox
@@ -65,7 +63,6 @@ class Conversation:
         self._authorised = authorised
         self._end = end
         self._spawn = spawn
-        self._terms: Terms | None = None
         self._common: Common | None = None
         self._leaving = False
         self._utterances = Register()
@@ -73,6 +70,11 @@ class Conversation:
         limits = house.config.limits
         self._messages = TokenBucket(limits.messages_per_second, limits.message_burst)
         self._bad = Strikes(BAD_MESSAGES, 60.0)
+
+    @property
+    def greeted(self) -> bool:
+        """Whether `hello` has been agreed on."""
+        return self._common is not None
 
     @property
     def speaking(self) -> list[Speaking]:
@@ -161,23 +163,17 @@ class Conversation:
             raise ProtocolError("invalid_message", "hello: want it once, first", param="type")
         self._authorise(hello)
         house = self._house
-        self._terms = terms = greeting.agree(hello, house)
+        terms = greeting.agree(hello, house)
         self._common = Common(
-            engine=house.engine,
-            config=house.config,
+            house=house,
+            terms=terms,
             link=self._link,
             outbox=self._outbox,
-            acks=hello.acks,
-            wanted=frozenset(hello.want),
-            max_lead=terms.max_lead,
             key=self._key,
-            new_coder=terms.new_coder,
-            new_id=house.new_id,
             spawn=self._spawn,
             predecessor=self._predecessor,
             over=self._ended,
         )
-        self.greeted = True
         self._outbox.put(greeting.answer(terms, house, self._session))
         logger.info(
             "greeted session=%s codec=%s acks=%s client=%r",
@@ -197,10 +193,9 @@ class Conversation:
     def _say(self, say: Say, common: Common, now: float) -> None:
         try:
             self._admit(say)
-            assert self._terms
             limits = self._house.config.limits
             info = self._house.engine.info
-            manner = greeting.manner(say, self._terms, info, max_audio=limits.max_audio)
+            manner = greeting.manner(say, common.terms, info, max_audio=limits.max_audio)
             if len(say.text) > limits.text:
                 raise ProtocolError(
                     "text_too_long",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 
@@ -11,23 +10,11 @@ from engine.api import SAMPLE_RATE, Info
 from gateway.protocol import PROTOCOL, ProtocolError, messages
 from gateway.protocol.requests import Hello, Say
 from gateway.voice.coding import Coder, PcmCoder
-from gateway.voice.common import Manner
+from gateway.voice.common import Manner, Terms
 from gateway.voice.house import House
 
 LISTED_VOICES = 64  # in the answer; all of them by HTTP
 FEATURES = ("queue", "replace", "parallel", "flush", "marks", "stats", "heard")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """The outcome of `hello`."""
-
-    codec: str
-    bitrate: int  # bit/s
-    pre_skip: int  # ticks
-    new_coder: Callable[[], Coder]
-    max_lead: float  # s
-    defaults: Hello  # voice, language, instructions, seed for each `say`
 
 
 def agree(hello: Hello, house: House) -> Terms:
@@ -47,12 +34,12 @@ def agree(hello: Hello, house: House) -> Terms:
     limit = config.max_lead if hello.acks else config.max_lead_open_loop
     wish_ms = hello.player.max_lead_ms
     terms = Terms(
+        hello=hello,
         codec=codec,
         bitrate=bitrate,
         pre_skip=pre_skip,
         new_coder=new_coder,
         max_lead=limit if wish_ms is None else _lead(wish_ms / 1000, limit, hello.acks),
-        defaults=hello,
     )
     manner(Say(utterance="hello"), terms, house.engine.info, max_audio=config.limits.max_audio)
     return terms
@@ -106,7 +93,7 @@ def manner(say: Say, terms: Terms, info: Info, *, max_audio: float) -> Manner:
 
     Raises: ProtocolError naming the field and what there is.
     """
-    defaults = terms.defaults
+    defaults = terms.hello
     voice = _one_of("voice", say.voice or defaults.voice or info.default_voice, info.voices)
     wished = say.language or defaults.language or "auto"
     language = _one_of("language", wished, ("auto", *info.languages))

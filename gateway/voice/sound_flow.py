@@ -30,7 +30,7 @@ class SoundFlow:
 
     def __init__(self, n: int, common: Common, first: Callable[[], None]) -> None:
         """`first` is called just before the first chunk is handed over."""
-        self.listener = Listener(acks=common.acks)
+        self.listener = Listener(acks=common.terms.hello.acks)
         self.stopped = False  # chunks that still wait are dropped
         self.ticks = 0  # handed over
         self.drained = False  # the chunk flagged last is handed over
@@ -90,7 +90,7 @@ class SoundFlow:
     async def send(self, pcm: bytes, *, last: bool, segment_end: bool) -> None:
         """Code the next sound and hand it over, as soon as there is room for it."""
         if self._coder is None:
-            self._coder = self._common.new_coder()
+            self._coder = self._common.terms.new_coder()
         pieces = await self._coder.code(pcm, last)
         for index, piece in enumerate(pieces, start=1):
             flags = Flag(0)
@@ -123,13 +123,13 @@ class SoundFlow:
                     await self._moved.wait()
 
     def _has_room(self, now: float) -> bool:
-        common = self._common
-        ahead = (self.ticks - self.listener.heard(common.link, now)) / TICKS_PER_SECOND
-        if ahead >= common.max_lead + SAFETY_LEAD:
+        terms = self._common.terms
+        ahead = (self.ticks - self.listener.heard(self._common.link, now)) / TICKS_PER_SECOND
+        if ahead >= terms.max_lead + SAFETY_LEAD:
             return False
         under_way = (self.ticks - self._end_of(self._received)) / TICKS_PER_SECOND
         size = self._bytes[-1] - self._bytes[self._received + 1]
-        return not common.acks or (under_way < RECEIPT_SECONDS and size < RECEIPT_BYTES)
+        return not terms.hello.acks or (under_way < RECEIPT_SECONDS and size < RECEIPT_BYTES)
 
     def _end_of(self, seq: int) -> int:
         return self.listener.ends[seq] if seq >= 0 else 0

@@ -41,9 +41,9 @@ class Speaking:
         self.n = n
         self.open = True  # no final message yet
         self.engine_id = ""  # once the engine knows it
-        rate = common.config.limits.acks_per_second
+        rate = common.house.config.limits.acks_per_second
         self.acks = TokenBucket(rate, rate)  # what exceeds it tells nothing new
-        self.text = TextFlow(self._begin, self._give_up, common.config)
+        self.text = TextFlow(self._begin, self._give_up, common.house.config)
         self.sound = SoundFlow(n, common, self._tell_started)
         self._manner = manner
         self._common = common
@@ -76,7 +76,7 @@ class Speaking:
         """Believe an ack and pass it on. Raises AckRefused."""
         report = self.sound.listener.accept(ack, self._common.link, now)
         self.sound.arrived(ack.seq)
-        if self.text.speech and self.open and self._common.acks:
+        if self.text.speech and self.open and self._common.terms.hello.acks:
             self.text.speech.playback(report.rendered, report.state, report.delay)
 
     def cancel(self, heard: Heard) -> None:
@@ -119,11 +119,12 @@ class Speaking:
 
     def _begin(self) -> Speech:
         common, manner = self._common, self._manner
+        house, terms = common.house, common.terms
         before = common.predecessor(self) if self.mode == "queue" else None
         self.sound.listener.after = before.sound.listener if before else None
         self._asked_at = time.monotonic()
-        self.engine_id = common.new_id()
-        speech = common.engine.open(
+        self.engine_id = house.new_id()
+        speech = house.engine.open(
             Open(
                 self.engine_id,
                 manner.voice,
@@ -131,9 +132,9 @@ class Speaking:
                 manner.instructions,
                 manner.seed,
                 after=before.engine_id if before else None,
-                acks=common.acks,
-                status="stats" in common.wanted,
-                max_lead=common.max_lead,
+                acks=terms.hello.acks,
+                status="stats" in terms.hello.want,
+                max_lead=terms.max_lead,
                 max_audio=manner.max_audio,
                 key=common.key,
             )
@@ -173,7 +174,7 @@ class Speaking:
             self.fail(_problem(ended))
 
     def _give_up(self) -> None:
-        idle = self._common.config.text_idle
+        idle = self._common.house.config.text_idle
         text = f"no text for {idle:g} s: ended as if `last`"
         warning = messages.warning("text_idle", text, utterance=self.utterance)
         self._common.outbox.put(warning)
@@ -185,7 +186,7 @@ class Speaking:
         now = time.monotonic()
         self._first_audio = now - self._asked_at
         after, link = self.sound.listener.after, self._common.link
-        load = self._common.engine.load
+        load = self._common.house.engine.load
         message = messages.started(
             self.utterance,
             self.n,
@@ -195,7 +196,7 @@ class Speaking:
         self._common.outbox.put(message)
 
     def _tell_marks(self) -> None:
-        if "marks" not in self._common.wanted:
+        if "marks" not in self._common.terms.hello.want:
             return
         words = self._alignment.words(self.text.text)
         if words:
