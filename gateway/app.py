@@ -1,4 +1,4 @@
-"""The application: routes, the engine's life, and a shutdown that waits for nobody silent."""
+"""The application: its routes, and a shutdown that waits for nobody silent."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from engine.api import Audio, EngineGone, Open
 from engine.client import EngineClient
 from gateway import doors, pages
 from gateway.compat import openai
 from gateway.config import GatewayConfig
 from gateway.protocol import PROTOCOL, ProtocolError, messages
+from gateway.readiness import Readiness
 from gateway.sound import opus
 from gateway.sound.opus import EncoderPool, OpusEncoder
 from gateway.voice.coding import Coder, OpusCoder
@@ -24,69 +24,6 @@ from gateway.voice.session import CLOSE_SECONDS, Session
 logger = logging.getLogger(__name__)
 
 WRITER_LIMIT = 16_384  # bytes after which a send waits if the transport is full
-
-
-class Readiness:
-    """Whether the gateway can speak, and if not, why."""
-
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._engine = house.engine
-        self._self_test = house.config.self_test
-        self._reason = "the engine is starting"
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def reason(self) -> str:
-        """Empty when ready."""
-        return self._reason or ("" if self._engine.alive else "the engine is lost")
-
-    @property
-    def starting(self) -> bool:
-        """Has not spoken yet, or never will."""
-        return bool(self._reason)
-
-    async def wait(self) -> None:
-        """Return once the gateway has spoken. Raises what the start raised, or EngineGone."""
-        assert self._task, "the application has not started"
-        await asyncio.shield(self._task)
-
-    async def life(self, app: web.Application) -> AsyncIterator[None]:
-        """Start the engine beside the server, which answers meanwhile; close it at the end."""
-        self._task = asyncio.create_task(self._start(), name="start engine")
-        self._task.add_done_callback(_log_failure)
-        yield
-        self._task.cancel()
-        await asyncio.wait([self._task])
-        await self._engine.close()
-
-    async def _start(self) -> None:
-        try:
-            await self._engine.start()
-            if self._self_test:
-                self._reason = "the self-test is being spoken"
-                await self._speak()
-        except Exception as error:
-            self._reason = f"the engine did not start: {error}"
-            raise
-        self._reason = ""
-        logger.info("ready model=%s", self._engine.info.model)
-
-    async def _speak(self) -> None:
-        info = self._engine.info
-        command = Open(self._house.new_id(), info.default_voice, max_lead=None)
-        speech = self._engine.open(command)
-        speech.append(self._self_test)
-        speech.finish()
-        samples = 0
-        async for event in speech:
-            samples += len(event.pcm) // 2 if isinstance(event, Audio) else 0
-        assert speech.ended
-        if not samples:
-            how = f"{speech.ended.reason} {speech.ended.detail}".strip()
-            raise EngineGone(f"self-test: want sound, got none: {how}")
-
-
 READINESS = web.AppKey("readiness", Readiness)
 HOUSE = web.AppKey("house", House)
 
@@ -142,7 +79,7 @@ async def _voice(request: web.Request) -> web.StreamResponse:
     came = doors.check(request, config.tokens, config.origins)
     if len(house.sessions) >= limits.sessions:
         raise web.HTTPServiceUnavailable(text="too many sessions", headers={"Retry-After": "1"})
-    if came.key and config.tokens and house.keys[came.key] >= limits.sessions_per_token:
+    if came.key and config.tokens and house.sessions_of(came.key) >= limits.sessions_per_token:
         raise web.HTTPTooManyRequests(text="too many sessions of this token")
     socket = web.WebSocketResponse(
         protocols=(PROTOCOL,) if came.subprotocol else (),
@@ -161,12 +98,7 @@ async def _voice(request: web.Request) -> web.StreamResponse:
         return socket
     transport = request.transport
     assert isinstance(transport, asyncio.Transport)
-    house.keys[came.key] += 1
-    try:
-        await Session(socket, transport, house, came.key).run(authorised=came.authorised)
-    finally:
-        house.keys[came.key] -= 1
-        house.keys += type(house.keys)()  # forgets those at zero
+    await Session(socket, transport, house, came.key).run(authorised=came.authorised)
     return socket
 
 
@@ -201,8 +133,3 @@ async def _ready(request: web.Request) -> web.Response:
 async def _anonymous(request: web.Request, response: web.StreamResponse) -> None:
     """Versions of the server's parts are nobody's business."""
     response.headers["Server"] = "playhead"
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()):
-        logger.error("not ready: %s", error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -26,10 +25,13 @@ class House:
     new_opus: Callable[[int], Coder] | None  # bit/s; None: no libopus, PCM only
     pre_skip: int = 0  # ticks an Opus listener drops at the start
     sessions: set[Session] = field(default_factory=set)
-    keys: Counter[str] = field(default_factory=Counter)  # open sessions per key
     draining: bool = False
     _prefix: str = field(default_factory=lambda: secrets.token_hex(4))
     _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def sessions_of(self, key: str) -> int:
+        """How many sessions one client has open."""
+        return sum(session.key == key for session in self.sessions)
 
     def new_id(self) -> str:
         """An utterance id that no other gateway of the same engine uses."""

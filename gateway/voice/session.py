@@ -38,10 +38,10 @@ class Session:
     ) -> None:
         """`key` says whose session it is, for fairness between clients."""
         self.id = secrets.token_hex(6)
+        self.key = key
         self._socket = socket
         self._transport = transport
         self._house = house
-        self._key = key
         self._outbox = Outbox()
         self._ending: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._born = self._message_at = self._alive_at = time.monotonic()
@@ -107,7 +107,7 @@ class Session:
             self._house,
             self._outbox,
             session=self.id,
-            key=self._key,
+            key=self.key,
             authorised=authorised,
             end=self.end,
             spawn=group.create_task,
