@@ -27,6 +27,7 @@ COMMANDS = {
     "serve": Command("gateway.serve", "speak to browsers and programs"),
     "say": Command("gateway.say", "let a running server speak a text into a file"),
     "bench": Command("gateway.bench.command", "what listeners of a server hear, under load"),
+    "simulate": Command("engine.tools.simulate", "what listeners would hear, without a device"),
     "doctor": Command("gateway.doctor", "what this machine lacks, and how to get it"),
     "engine": Command("engine", "one device on one address, for servers elsewhere"),
 }

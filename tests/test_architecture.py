@@ -23,7 +23,10 @@ PURE = {  # no device, no thread, no clock: the same code runs in virtual time
     *("engine.api", "engine.config", "engine.work", "engine.utterance", "engine.playback"),
     *("engine.scheduler", "engine.admission", "engine.costs", "engine.slots", "engine.loop"),
     *("engine.register", "engine.placement", "engine.silent"),
-    *("engine.simulator", "engine.simulation"),
+    *("engine.simulation", "engine.simulation.arrivals", "engine.simulation.conversation"),
+    *("engine.simulation.costs", "engine.simulation.listeners", "engine.simulation.network"),
+    *("engine.simulation.replay", "engine.simulation.report", "engine.simulation.simulation"),
+    *("engine.trace",),
 }
 NOT_PURE = {  # standard library, yet it waits, looks at a clock or leaves the process
     *("asyncio", "concurrent", "threading", "multiprocessing", "subprocess", "signal"),

@@ -1,0 +1,280 @@
+"""The real loops in virtual time, with pretended devices, networks and listeners. Pure.
+
+Answers in seconds what would take hours and a GPU: who hears silence, and how long a first sound
+takes, at a given load. Time is a number that this module moves.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import inf
+from random import Random
+from typing import Any
+
+from engine.api import Audio, Command, Ended, Event, Load, Open
+from engine.config import EngineConfig
+from engine.loop import EngineLoop
+from engine.placement import place
+from engine.scheduler import Scheduler
+from engine.silent import Costs, SilentStages, scripted_costs
+from engine.simulation.arrivals import Arrival
+from engine.simulation.conversation import Conversation
+from engine.simulation.replay import Witness
+from engine.simulation.report import DeviceUse, Report
+from engine.work import Batch, Observer, Policy, Stage
+
+HEARTBEAT = 0.1  # s between `Load` events
+WARM_ROWS = (1, 2, 4, 8, 16, 32, 64)
+GIVE_UP = 600.0  # s of virtual time after the last arrival
+SAMPLE_EVERY = 0.25  # s between looks at every live reply's lead and slack
+
+
+class Engine:
+    """One loop on one pretended device, and what the simulation knows about it."""
+
+    def __init__(self, loop: EngineLoop) -> None:
+        self.loop = loop
+        self.commands: list[Command] = []
+        self.load: Load | None = None
+        self.opened = 0  # since that load
+
+    def next_at(self, now: float) -> float:
+        """Return when the device or time alone will make something happen, s.
+
+        Like the engine's thread, which waits for the device while a launch is in flight and looks
+        at its commands afterwards.
+        """
+        oldest = self.loop.oldest
+        if oldest is None:
+            return self.loop.wake_at(now)
+        ready_at: float = oldest.ready_at  # type: ignore[attr-defined]  # a SilentTicket
+        return ready_at
+
+
+class Simulation:
+    """Devices and their listeners.
+
+    Args:
+        arrivals: replies to speak, in any order.
+        config: the engine's configuration; `model` gives slots and rows.
+        costs: seconds of a launch.
+        engines: devices, each with a loop of its own.
+        policy: what decides.
+        max_lead: s of unheard sound before generation rests, for those who report and for those
+            who do not; None: no limit.
+        listens: whether reports of playback reach the engine.
+        watch_slack: sample the slack of every live reply, five times a second.
+        hiccups: spread of the launch times, as a share of them.
+        seed: of networks and hiccups.
+        observers: watch the first engine's loop.
+    """
+
+    def __init__(
+        self,
+        arrivals: Sequence[Arrival],
+        config: EngineConfig,
+        *,
+        costs: Costs = scripted_costs,
+        engines: int = 1,
+        policy: Callable[..., Policy] = Scheduler,
+        max_lead: tuple[float | None, float | None] = (3.0, 2.0),
+        listens: bool = True,
+        watch_slack: bool = False,
+        hiccups: float = 0.0,
+        seed: int = 0,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.now = 0.0
+        self.max_lead = max_lead
+        self.listens = listens
+        self.watch_slack = watch_slack
+        self.seed = seed
+        self._arrivals = arrivals
+        self._config = config
+        self._costs = costs
+        self._policy = policy
+        self._hiccups = hiccups
+        self._chance = Random(f"{seed}/device")
+        self._conversations: dict[str, Conversation | Witness] = {}
+        self._talking: dict[str, Conversation | Witness] = {}
+        self._recorded = 0  # commands of a log still to come
+        self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._count = 0
+        self._device = DeviceUse()
+        self._leads: list[float] = []
+        self._slacks: list[float] = []
+        self._observers = observers
+        self._engines = [self._engine(number) for number in range(engines)]
+
+    def run(self) -> Report:
+        """Speak everything and return what was heard."""
+        for number, arrival in enumerate(self._arrivals):
+            self.at(arrival.at, self._open, number, arrival)
+        return self._through(max((a.at for a in self._arrivals), default=0.0))
+
+    def replay(self, commands: Sequence[tuple[float, Command]]) -> Report:
+        """Apply recorded commands at their moments and return what was to be heard."""
+        self._recorded = len(commands)
+        for at, command in commands:
+            self.at(at, self._replay, command)
+        return self._through(max((at for at, _ in commands), default=0.0))
+
+    def _through(self, last: float) -> Report:
+        self.at(0.0, self._beat)
+        self.at(SAMPLE_EVERY, self._sample)
+        while self.now < last + GIVE_UP and self._unfinished:
+            self._advance()
+        replies = [each.report(self.now) for each in self._conversations.values()]
+        return Report(replies, self._device, self._leads, self._slacks, self.now)
+
+    # ------------------------------------------- what a conversation may ask
+
+    def at(self, moment: float, action: Callable[..., None], *arguments: Any) -> None:
+        """Let something happen at a moment."""
+        self._count += 1
+        heapq.heappush(self._events, (moment, self._count, action, arguments))
+
+    def send(self, engine: int, command: Command) -> None:
+        """A command reaches an engine."""
+        self._engines[engine].commands.append(command)
+
+    def over(self, name: str) -> None:
+        """A reply's last sound was heard."""
+        self._talking.pop(name, None)
+
+    # ------------------------------------------------------------- internals
+
+    @property
+    def _unfinished(self) -> bool:
+        waiting = len(self._conversations) < len(self._arrivals)
+        waiting = waiting or self._recorded > 0 or bool(self._talking)
+        return waiting or any(each.loop.busy for each in self._engines)
+
+    def _advance(self) -> None:
+        """Move to the next moment at which anything can happen, and let it happen."""
+        upcoming = self._events[0][0] if self._events else inf
+        nexts = [engine.next_at(self.now) for engine in self._engines]
+        self.now = now = max(self.now, min(upcoming, *nexts))
+        events = self._events
+        while events and events[0][0] <= now:
+            _, _, action, arguments = heapq.heappop(events)
+            action(*arguments)
+        for engine, next_at in zip(self._engines, nexts, strict=True):
+            if next_at <= now or (engine.commands and engine.loop.oldest is None):
+                commands, engine.commands = engine.commands, []
+                while engine.loop.step(commands, now):
+                    commands = []
+
+    def _open(self, number: int, arrival: Arrival) -> None:
+        engine = place([e.load for e in self._engines], [e.opened for e in self._engines]) or 0
+        name = f"r{number}"
+        conversation = Conversation(name, number, arrival, self, engine=engine)
+        self._conversations[name] = self._talking[name] = conversation
+        self._engines[engine].opened += 1
+        conversation.begin()
+
+    def _replay(self, command: Command) -> None:
+        self._recorded -= 1
+        name = command.utterance
+        if isinstance(command, Open):
+            self._conversations[name] = Witness(command, self.now)
+        elif isinstance(witness := self._conversations.get(name), Witness):
+            witness.told(command, self.now)
+        self.send(0, command)
+
+    def _beat(self) -> None:
+        for engine in self._engines:
+            engine.load, engine.opened = engine.loop.load(self.now), 0
+        self.at(self.now + HEARTBEAT, self._beat)
+
+    def _sample(self) -> None:
+        for conversation in self._talking.values():
+            lead = conversation.lead(self.now)
+            if lead is not None:
+                self._leads.append(lead)
+        self.at(self.now + SAMPLE_EVERY, self._sample)
+
+    # --------------------------------------------------------------- engines
+
+    def _engine(self, number: int) -> Engine:
+        stages = SilentStages(
+            slots=self._config.model.slots,
+            rows=self._config.model.rows,
+            clock=lambda: self.now,
+            sleep=_never,
+            costs=self._taken,
+        )
+        loop = EngineLoop(
+            stages,
+            self._config,
+            emit=self._emit,
+            trim=_NoTrim,
+            policy=self._policy,
+            observer=_Watch(self._device, () if number else self._observers),
+        )
+        self._warm_up(loop)
+        return Engine(loop)
+
+    def _warm_up(self, loop: EngineLoop) -> None:
+        """A real engine learns these before it is ready."""
+        ladder = self._config.scheduler.chunk_ladder
+        for stage in Stage:
+            for rows in WARM_ROWS:
+                for frames in ladder if stage is Stage.CODEC else (1,):
+                    loop.costs.learn(stage, rows, frames, self._costs(stage, rows, frames))
+
+    def _taken(self, stage: Stage, rows: int, frames: int) -> float:
+        taken = self._costs(stage, rows, frames)
+        if self._hiccups:
+            taken *= max(0.5, self._chance.gauss(1.0, self._hiccups))
+        return taken
+
+    def _emit(self, event: Event) -> None:
+        if isinstance(event, Audio):
+            self._conversations[event.utterance].sound(event, self.now)
+        elif isinstance(event, Ended):
+            self._conversations[event.utterance].end(event, self.now)
+        elif not isinstance(event, Load):
+            self._slacks.append(event.slack)
+
+
+class _Watch:
+    """Counts what the device does, and passes everything on."""
+
+    def __init__(self, device: DeviceUse, further: Sequence[Observer]) -> None:
+        self._device = device
+        self._further = further
+        self._predicted: deque[float] = deque()  # of the launches in flight
+
+    def command(self, command: Command, now: float) -> None:
+        for each in self._further:
+            each.command(command, now)
+
+    def launched(self, batch: Batch, predicted: float, now: float) -> None:
+        self._predicted.append(predicted)
+        for each in self._further:
+            each.launched(batch, predicted, now)
+
+    def finished(self, batch: Batch, began: float, now: float) -> None:
+        self._device.add(batch.stage, len(batch.works), self._predicted.popleft(), now - began)
+        for each in self._further:
+            each.finished(batch, began, now)
+
+    def event(self, event: Event, now: float) -> None:
+        for each in self._further:
+            each.event(event, now)
+
+
+class _NoTrim:
+    """Tones have no leading silence."""
+
+    quiet = 0.0
+
+    def push(self, pcm: bytes, *, last: bool) -> bytes:
+        return pcm
+
+
+def _never(_: float) -> None:
+    raise AssertionError("nothing sleeps in virtual time")

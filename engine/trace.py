@@ -1,0 +1,232 @@
+"""What the engine did and why, kept for a while: a trace for Perfetto, a log to run again. Pure.
+
+`Trace` keeps the last launches and events in a ring; `Recorder` keeps commands, so that a report of
+a fault can be run again in the simulator, without a device. Neither keeps texts: the recorder
+writes words of the same lengths.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine import api
+from engine.api import (
+    Append,
+    Audio,
+    Cancel,
+    Command,
+    ConfigError,
+    Ended,
+    Event,
+    Finish,
+    Flush,
+    Open,
+    Playback,
+    Sampling,
+)
+from engine.work import Batch, Stage
+
+SPANS = 20_000  # launches kept: two minutes of a busy device
+MICRO = 1e6  # Chrome's traces count microseconds
+LANES = {stage: number for number, stage in enumerate(Stage, 1)}  # threads of process 1
+COMMANDS: dict[str, type[Command]] = {
+    kind.__name__: kind for kind in (Open, Append, Flush, Finish, Playback, Cancel)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One launch, and why it was the next."""
+
+    stage: Stage
+    rows: int
+    frames: int
+    planned_at: float  # s
+    began: float  # s: when the device got to it
+    ended: float  # s
+    predicted: float  # s it should have taken
+    anchor: str  # the utterance that had to start soonest …
+    slack: float  # … and the s it could still have waited; negative: late
+    utterances: tuple[str, ...]  # everyone in it
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something said to or by the engine."""
+
+    at: float  # s
+    name: str
+    utterance: str
+    detail: str
+
+
+class Trace:
+    """An `Observer` that keeps the last launches and marks.
+
+    Args:
+        spans: how many of each.
+    """
+
+    def __init__(self, spans: int = SPANS) -> None:
+        self.spans: deque[Span] = deque(maxlen=spans)
+        self.marks: deque[Mark] = deque(maxlen=spans)
+        self._planned: deque[tuple[float, float]] = deque()  # (moment, predicted) of the flights
+
+    def command(self, command: Command, now: float) -> None:
+        """A command is about to be applied; its text is not kept."""
+        detail = f"{len(command.text)} characters" if isinstance(command, Append) else ""
+        if isinstance(command, Playback):
+            detail = f"{command.state} {command.rendered:.3f} s"
+        self.marks.append(Mark(now, type(command).__name__, command.utterance, detail))
+
+    def launched(self, batch: Batch, predicted: float, now: float) -> None:
+        """A batch was launched."""
+        self._planned.append((now, predicted))
+
+    def finished(self, batch: Batch, began: float, now: float) -> None:
+        """The oldest batch in flight is over."""
+        planned_at, predicted = self._planned.popleft()
+        names = tuple(work.utterance.options.utterance for work in batch.works)
+        slack = batch.works[0].latest_start - planned_at
+        self.spans.append(
+            Span(
+                *(batch.stage, len(names), batch.frames, planned_at, began, now, predicted),
+                anchor=names[0],
+                slack=slack,
+                utterances=names,
+            )
+        )
+
+    def event(self, event: Event, now: float) -> None:
+        """An event was emitted; only those of an utterance are kept."""
+        if isinstance(event, Audio):
+            length = len(event.pcm) / 2 / api.SAMPLE_RATE
+            self.marks.append(Mark(now, "Audio", event.utterance, f"{length:.3f} s"))
+        elif isinstance(event, Ended):
+            self.marks.append(Mark(now, "Ended", event.utterance, event.detail or event.reason))
+
+    def to_chrome(self) -> dict[str, Any]:
+        """Return Chrome's trace format: a lane per stage, and one per utterance."""
+        return {"displayTimeUnit": "ms", "traceEvents": [*self._names(), *self._entries()]}
+
+    def _entries(self) -> Iterator[dict[str, Any]]:
+        lanes = self._utterance_lanes()
+        for span in self.spans:
+            yield _entry(span, pid=1, tid=LANES[span.stage]) | {"args": _reasons(span)}
+            for name in span.utterances:
+                yield _entry(span, pid=2, tid=lanes[name])
+        for mark in self.marks:
+            yield {
+                "ph": "i",
+                "s": "t",
+                "name": mark.name,
+                "pid": 2,
+                "tid": lanes[mark.utterance],
+                "ts": mark.at * MICRO,
+                "args": {"detail": mark.detail},
+            }
+
+    def _utterance_lanes(self) -> dict[str, int]:
+        names = [mark.utterance for mark in self.marks]
+        names += [name for span in self.spans for name in span.utterances]
+        return {name: lane for lane, name in enumerate(dict.fromkeys(names), 1)}
+
+    def _names(self) -> Iterator[dict[str, Any]]:
+        yield _label("process_name", 1, 0, "device")
+        yield _label("process_name", 2, 0, "utterances")
+        for stage, lane in LANES.items():
+            yield _label("thread_name", 1, lane, stage.value)
+        for name, lane in self._utterance_lanes().items():
+            yield _label("thread_name", 2, lane, name)
+
+
+class Recorder:
+    """An `Observer` that keeps every command with its moment."""
+
+    def __init__(self) -> None:
+        self.commands: list[tuple[float, Command]] = []
+
+    def command(self, command: Command, now: float) -> None:
+        """Keep a command; of a text, only where its words begin and end."""
+        if isinstance(command, Append):
+            command = Append(command.utterance, disguised(command.text))
+        elif isinstance(command, Open):
+            command = dataclasses.replace(command, instructions=disguised(command.instructions))
+        self.commands.append((now, command))
+
+    def launched(self, batch: Batch, predicted: float, now: float) -> None:
+        """Launches follow from commands."""
+
+    def finished(self, batch: Batch, began: float, now: float) -> None:
+        """So do their ends."""
+
+    def event(self, event: Event, now: float) -> None:
+        """And events."""
+
+    def to_lines(self) -> str:
+        """Return the log as JSON lines: a moment, a command, its fields."""
+        return "".join(
+            json.dumps({"at": at, "do": type(each).__name__} | dataclasses.asdict(each)) + "\n"
+            for at, each in self.commands
+        )
+
+
+def read_log(path: Path) -> list[tuple[float, Command]]:
+    """Read what a `Recorder` wrote. Raises: ConfigError naming the line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    return [_command(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
+
+
+def disguised(text: str) -> str:
+    """Return words of the same lengths and the same punctuation, saying nothing."""
+    return re.sub(r"\w", "a", text)
+
+
+def _command(line: str, where: str) -> tuple[float, Command]:
+    try:
+        fields = json.loads(line)
+        at, kind = float(fields.pop("at")), COMMANDS[fields.pop("do")]
+        if fields.get("sampling"):
+            fields["sampling"] = Sampling(**fields["sampling"])
+        return at, kind(**fields)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        known = ", ".join(COMMANDS)
+        raise ConfigError(f"{where}: want `at`, `do` ({known}) and its fields: {error}") from error
+
+
+def _entry(span: Span, *, pid: int, tid: int) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "name": f"{span.stage.value} {span.rows}×{span.frames}",
+        "pid": pid,
+        "tid": tid,
+        "ts": span.began * MICRO,
+        "dur": (span.ended - span.began) * MICRO,
+    }
+
+
+def _reasons(span: Span) -> dict[str, Any]:
+    return {
+        "why": f"{span.anchor} must start within {span.slack * 1000:.1f} ms",
+        "anchor": span.anchor,
+        "slack": span.slack,
+        "rows": span.rows,
+        "frames": span.frames,
+        "planned_before": span.began - span.planned_at,
+        "predicted": span.predicted,
+        "taken": span.ended - span.began,
+    }
+
+
+def _label(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}}

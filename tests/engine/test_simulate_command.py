@@ -1,0 +1,72 @@
+"""`playhead simulate`: figures as tables and JSON, pictures, a log and its replay."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.tools.simulate import main
+
+SHORT = ["--rps", "5", "--duration", "1"]
+
+
+def test_json_carries_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    status = main([*SHORT, "--json", "--listeners", "barging"])
+
+    figures = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert figures["underrun_replies"] == 0
+    assert figures["first_sound"]["p95"] < 0.05
+    assert figures["gpu_seconds_per_heard_second"] > 0
+    assert {"refused", "mean_lead", "gpu_seconds_wasted", "goodput"} <= set(figures)
+    assert figures["stages"]["talker"]["prediction_error"] < 0.2
+
+
+def test_tables_show_each_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    main([*SHORT, "--policy", "all"])
+
+    table = capsys.readouterr().out
+    assert all(name in table for name in ("playhead", "open", "tiers", "edf", "rounds", "fifo"))
+
+
+def test_pictures_are_svg(tmp_path: Path) -> None:
+    sweep, timeline = tmp_path / "sweep.svg", tmp_path / "timeline.svg"
+
+    main(["--sweep", "2,4", "--duration", "1", "--plot", str(sweep), "--timeline", str(timeline)])
+
+    for path in (sweep, timeline):
+        assert path.read_text().startswith("<svg")
+        assert "nan" not in path.read_text()
+
+
+def test_recorded_run_can_be_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = str(tmp_path / "commands.log")
+    main([*SHORT, "--json", "--record", log])
+    first = json.loads(capsys.readouterr().out)
+
+    main(["--replay", log, "--json"])
+
+    again = json.loads(capsys.readouterr().out)
+    assert again["replies"] == first["replies"]
+    assert again["gpu_seconds"] == pytest.approx(first["gpu_seconds"])
+
+
+def test_scheduler_settings_can_be_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    main([*SHORT, "--json", "--set", "engine.model.slots=1"])
+
+    assert json.loads(capsys.readouterr().out)["refused"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--costs", "nowhere.toml"], "nowhere.toml"),
+        (["--set", "engine.model.colour=1"], "colour"),
+        (["--replay", "nowhere.log"], "nowhere.log"),
+    ],
+)
+def test_mistakes_are_answered_in_a_line(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert complaint in capsys.readouterr().err
