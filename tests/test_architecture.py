@@ -42,7 +42,7 @@ PAGE_CLOCK = {"web/playback-worklet.js": "a worklet has no `performance`; only d
 LOOSE_TASKS = {
     "engine/client.py": "the connection outlives every scope: `close` ends and awaits it",
     "gateway/client/connection.py": "a script opens and closes it as it likes; its end awaits them",
-    "gateway/readiness.py": "the engine's start lasts as long as the application, whose end awaits it",
+    "gateway/readiness.py": "the start lasts as long as the application, whose end awaits it",
 }
 TEXT_RULES = {
     "engine.silent": {"engine.text.feed"}

@@ -1,4 +1,4 @@
-"""What the utterances of a session share, and how each of them is spoken."""
+"""What the utterances of a session share."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gateway.protocol.requests import Hello
 from gateway.voice.acks import Link
-from gateway.voice.coding import Coder
+from gateway.voice.greeting import Terms
 from gateway.voice.house import House
 from gateway.voice.outbox import Outbox
 
@@ -18,20 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What client and server agreed on in `hello`."""
-
-    hello: Hello  # the client's wishes, and the defaults of each `say`
-    codec: str
-    bitrate: int  # bit/s
-    pre_skip: int  # ticks
-    new_coder: Callable[[], Coder]
-    max_lead: float  # s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """What all utterances of one session share."""
+    """One per session, made when `hello` has been agreed on."""
 
     house: House
     terms: Terms
@@ -41,14 +28,3 @@ class Common:
     spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
     predecessor: Callable[[Speaking], Speaking | None]  # heard before it, if queued
     over: Callable[[Speaking], None]  # told once, after the last message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
-    """How an utterance is spoken, resolved from `say`, `hello` and the engine's defaults."""
-
-    voice: str
-    language: str
-    instructions: str
-    seed: int
-    max_audio: float  # s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 
@@ -10,11 +11,33 @@ from engine.api import SAMPLE_RATE, Info
 from gateway.protocol import PROTOCOL, ProtocolError, messages
 from gateway.protocol.requests import Hello, Say
 from gateway.voice.coding import Coder, PcmCoder
-from gateway.voice.common import Manner, Terms
 from gateway.voice.house import House
 
 LISTED_VOICES = 64  # in the answer; all of them by HTTP
 FEATURES = ("queue", "replace", "parallel", "flush", "marks", "stats", "heard")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What client and server agreed on in `hello`."""
+
+    hello: Hello  # the client's wishes, and the defaults of each `say`
+    codec: str
+    bitrate: int  # bit/s
+    pre_skip: int  # ticks
+    new_coder: Callable[[], Coder]
+    max_lead: float  # s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How an utterance is spoken, resolved from `say`, `hello` and the engine's defaults."""
+
+    voice: str
+    language: str
+    instructions: str
+    seed: int
+    max_audio: float  # s
 
 
 def agree(hello: Hello, house: House) -> Terms:

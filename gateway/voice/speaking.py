@@ -13,7 +13,8 @@ from gateway.protocol.messages import Heard
 from gateway.protocol.requests import Ack, Cancel, Say
 from gateway.sound import TICKS_PER_SAMPLE, TICKS_PER_SECOND
 from gateway.voice.alignment import Alignment
-from gateway.voice.common import Common, Manner
+from gateway.voice.common import Common
+from gateway.voice.greeting import Manner
 from gateway.voice.limits import TokenBucket
 from gateway.voice.sound_flow import SoundFlow
 from gateway.voice.text_flow import TextFlow
