@@ -43,15 +43,18 @@ export class Utterance {
     this.client.post({ t: "text", id: this.id, text: "", last: true });
   }
 
-  /** Send a stream of pieces, such as the answer of a language model. */
+  /** Send a stream of pieces, such as the answer of a language model; one that breaks off is spoken so far. */
   async pipe(pieces) {
     let open = true;
     this.finished.then(() => (open = false));
-    for await (const piece of pieces) {
-      if (!open) return;
-      this.appendText(piece);
+    try {
+      for await (const piece of pieces) {
+        if (!open) return;
+        this.appendText(piece);
+      }
+    } finally {
+      if (open) this.end();
     }
-    this.end();
   }
 
   /** Stop this utterance; the others go on. @returns {Promise<Finished>} */

@@ -167,7 +167,16 @@ class VoiceClient:
     def _own(self, coroutine: Any) -> None:
         task: asyncio.Task[None] = asyncio.create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        """Let nobody wait for a task that broke: a text that breaks off, a chunk that is none."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, VoiceError):
+            self._end_all(error)
+        elif error:
+            self._end_all(VoiceError("broken", f"{type(error).__name__}: {error}"))
 
     async def _read(self) -> None:
         assert self._socket

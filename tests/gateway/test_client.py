@@ -80,6 +80,20 @@ async def test_speaks_an_iterable_as_it_comes(serve, engine):
     assert utterance.final["text_to"] == 12
 
 
+async def test_text_that_breaks_off_ends_the_session_with_its_cause(serve):
+    served = await serve(FakeEngine())
+
+    async def words() -> AsyncIterator[str]:
+        yield "Hello "
+        raise RuntimeError("the model is gone")
+
+    async with VoiceClient(served.voice_url) as voice:
+        utterance = await voice.speak(words())
+        async with asyncio.timeout(5):
+            with pytest.raises(VoiceError, match="RuntimeError: the model is gone"):
+                await utterance.pcm()
+
+
 async def test_flush_is_answered_and_more_may_follow(serve, engine):
     served = await serve(engine)
     async with VoiceClient(served.voice_url) as voice:
