@@ -45,6 +45,8 @@ class SchedulerConfig:
     )
     margin: float = 0.025  # start this much before the latest moment (network, client work)
     chunk_ladder: tuple[int, ...] = (1, 2, 4, 8, 12)  # frames per chunk, growing with the lead
+    stock: float = 0.9  # s of sound made ahead up to which an utterance is worth a launch
+    comfort: float = 0.5  # s of sound sent ahead below which a resting utterance sends what it has
     load_limit: float = 0.9  # share of the device's time that admission counts on
     reserve: float = 0.08  # s of sound that every listener keeps ahead, as admission predicts
     hold: float = 0.15  # s a newcomer waits for room before it is refused

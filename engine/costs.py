@@ -14,6 +14,7 @@ ROW_SHARE = 0.2  # what one more row adds to a batch, as a share of the first: u
 FRAME_SHARE = 0.5  # the same for one more codec frame in a work
 LEARNING_RATE = 0.1  # weight of the newest launch in the running mean
 SURPRISE = 2.0  # a launch counts as at most so many times the mean: machines hiccup
+NOTICEABLE = 0.01  # share of a mean: smaller moves leave predictions as they are
 UNKNOWN = 0.01  # s, before anything was measured
 
 PATHS = {
@@ -38,8 +39,11 @@ class CostModel:
         """Take one measured launch into account."""
         means = self._means[stage]
         size = _size(rows, frames)
+        known = size in means
         mean = means.setdefault(size, seconds)
-        means[size] = mean + LEARNING_RATE * (min(seconds, SURPRISE * mean) - mean)
+        moved = means[size] = mean + LEARNING_RATE * (min(seconds, SURPRISE * mean) - mean)
+        if known and abs(moved - mean) < NOTICEABLE * mean:
+            return
         self._predicted.clear()
         self._paths.clear()
 

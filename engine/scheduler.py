@@ -57,7 +57,7 @@ class Scheduler:
         moment = utterance.clock.changes_at(now)
         for work in self._works(utterance, dry):
             is_chunk = work.stage is Stage.CODEC
-            ready_at = self._chunk_due_at(work, now) if is_chunk else goes_on
+            ready_at = self._chunk_due_at(work, dry, now) if is_chunk else goes_on
             if ready_at <= now:
                 self._add(self._ready[work.stage], work.latest_start, work, version)
                 continue
@@ -161,35 +161,36 @@ class Scheduler:
         fellows, costs = self._fellows, self._costs
         return costs.predict(Stage.TALKER, fellows) + costs.predict(Stage.PREDICTOR, fellows)
 
-    def _chunk_due_at(self, work: Work, now: float) -> float:
-        """A chunk goes at once when it is full or when no frame will join it.
+    def _chunk_due_at(self, work: Work, dry: float, now: float) -> float:
+        """When the waiting frames go: at once if they fill a chunk or no frame will join them.
 
-        Else it waits while one more frame can be made before its latest start: launches are not
-        interrupted, so a step begun later than that would make the chunk late.
+        Else they wait while one more frame can be made before their latest start: launches are not
+        interrupted, so a step begun later than that would make the chunk late. While generation
+        rests, frames still join now and then, and the listener's comfort sets the time.
         """
         utterance = work.utterance
-        rung = self._config.chunk_ladder[utterance.rung]
-        full = work.frames >= max(rung, self._least(utterance))
-        if full or utterance.stalled or utterance.resting:
+        full = work.frames >= max(self._config.chunk_ladder[utterance.rung], self._least(utterance))
+        if full or utterance.stalled:
             return now
         if not utterance.samples:
             return inf
-        return work.latest_start - self._step()
+        latest = work.latest_start - self._step()
+        return min(latest, dry - self._config.comfort) if utterance.resting else latest
 
     def _goes_on(self, utterance: Utterance, dry: float, now: float) -> float:
-        """When generation goes on by itself: now, unless it rests.
+        """When generation goes on by itself: now, unless enough is made.
 
-        It rests from `max_lead` of sound ahead until that has fallen by a large chunk, so that a
-        rested utterance makes whole chunks and not a frame at a time; a pause lasts until it ends.
+        Above the stock it only rides along with others, up to `max_lead`; a frame begun is
+        finished. A pause lasts until the listener ends it.
         """
         limit = utterance.options.max_lead
-        if limit is None:
+        if limit is None or utterance.mid_frame:
             return now
-        lead = utterance.clock.lead_until(dry, now) + self._made(utterance)
-        refill = min(limit / 2, self._config.chunk_ladder[-1] * FRAME_SECONDS)
-        if lead < (limit - refill if utterance.resting else limit):
+        made = self._made(utterance)
+        stock = min(limit, self._config.stock)
+        if utterance.clock.lead_until(dry, now) + made < stock:
             return now
-        return self._room_at(utterance, dry) + refill if dry < inf else inf
+        return dry + made - stock if dry < inf else inf
 
     def _room_at(self, utterance: Utterance, dry: float) -> float:
         """When the sound ahead will have fallen below `max_lead`."""

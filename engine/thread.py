@@ -21,6 +21,7 @@ from engine.work import Stages
 logger = logging.getLogger(__name__)
 
 HEARTBEAT = 0.1  # s between `Load` events
+GLANCE = 0.001  # s of waiting for the device between looks at the inbox
 WARM_UP_TEXT = "This sentence warms up every stage, so that the first listener need not wait."
 WARM_UP_SECONDS = 1.2  # s of sound of each warm-up utterance
 WARM_UP_TOGETHER = (1, 3)  # utterances at once: the cost model learns what company costs
@@ -128,7 +129,8 @@ class EngineThread:
         if launched:
             return self._drain()
         if loop.oldest is not None:
-            loop.oldest.wait(HEARTBEAT)
+            while not loop.oldest.done() and self._inbox.empty():
+                loop.oldest.wait(GLANCE)
             return self._drain()
         now = time.monotonic()
         timeout = max(0.0, min(beat_at, loop.wake_at(now)) - now)

@@ -140,11 +140,16 @@ class Utterance:
             return None
         if not self._prompted:
             return Stage.PREFILL
-        if self._drawn > self._coded:
+        if self.mid_frame:
             return Stage.PREDICTOR
         if self._confirmed < self._drawn or segment.starved(self._drawn):
             return None
         return Stage.TALKER
+
+    @property
+    def mid_frame(self) -> bool:
+        """Whether a frame's first code was drawn and its others were not asked for."""
+        return self._drawn > self._coded
 
     @property
     def ready_frames(self) -> int:

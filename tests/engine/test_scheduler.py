@@ -93,7 +93,7 @@ def test_first_frame_is_decoded_before_the_second_is_made() -> None:
 
 
 def test_frames_gather_into_larger_chunks_while_there_is_time() -> None:
-    each = playing(sent=1.0)
+    each = playing(sent=0.5)
     for _ in range(3):
         run(each, Stage.TALKER)
         run(each, Stage.PREDICTOR)
@@ -154,26 +154,46 @@ def test_codec_batch_shares_its_number_of_frames() -> None:
     assert planned(batch) == (Stage.CODEC, [0, 1])
 
 
-def test_generation_rests_at_the_lead_limit_and_goes_on_a_chunk_later() -> None:
-    each = playing(sent=3.0, max_lead=2.0)
+def test_generation_rests_while_enough_is_made() -> None:
+    each = playing(sent=2.0, max_lead=3.0)
     plans = scheduler()
 
     assert plan(plans, each, now=0.5) is None
     assert each.resting
-    goes_on = 1.0 + 12 * FRAME_SECONDS
+    goes_on = 2.0 - CONFIG.stock
     assert plans.wake_at(0.5) == pytest.approx(goes_on)
     assert planned(plans.plan(goes_on + 0.001)) == (Stage.TALKER, [0])
 
 
-def test_waiting_frames_are_sent_before_a_rest() -> None:
-    each = playing(sent=1.9, max_lead=2.0)
-    for _ in range(2):
+@pytest.mark.parametrize(("lead", "rides"), [(2.9, True), (3.1, False)])
+def test_rested_utterance_rides_along_up_to_its_limit(lead: float, rides: bool) -> None:
+    rested = playing(sent=lead, max_lead=3.0)
+    hungry = playing(sent=0.5, slot=1)
+
+    batch = plan(scheduler(), rested, hungry)
+
+    assert planned(batch) == (Stage.TALKER, [1, 0] if rides else [1])
+
+
+def test_frame_begun_is_finished_before_a_rest() -> None:
+    each = playing(sent=2.0, max_lead=3.0)
+    run(each, Stage.TALKER)
+
+    assert planned(plan(scheduler(), each, now=0.5)) == (Stage.PREDICTOR, [0])
+
+
+def test_resting_utterance_sends_what_it_has_before_comfort_ends() -> None:
+    each = playing(sent=2.0, max_lead=3.0)
+    each.rung = 4
+    for _ in range(6):
         run(each, Stage.TALKER)
         run(each, Stage.PREDICTOR)
+    plans = scheduler()
 
-    batch = plan(scheduler(), each)
-
-    assert batch and (batch.stage, batch.frames) == (Stage.CODEC, 2)
+    assert plan(plans, each, now=0.5) is None
+    assert plans.wake_at(0.5) == pytest.approx(2.0 - CONFIG.comfort)
+    batch = plans.plan(2.0 - CONFIG.comfort)
+    assert batch and (batch.stage, batch.frames) == (Stage.CODEC, 4)
 
 
 def test_no_limit_never_rests() -> None:
@@ -183,9 +203,9 @@ def test_no_limit_never_rests() -> None:
 
 
 def test_paused_listener_lets_others_go_first_and_rests_at_its_limit() -> None:
-    paused = playing(sent=1.0)
+    paused = playing(sent=0.6)
     paused.clock.reported(0.1, "paused", 0.0, 0.2)
-    other = playing(sent=1.5, slot=1)
+    other = playing(sent=0.9, slot=1)
 
     assert planned(plan(scheduler(), paused, other, now=0.3)) == (Stage.TALKER, [1, 0])
     paused.clock.audio_sent(1.2, 0.3)
@@ -193,7 +213,7 @@ def test_paused_listener_lets_others_go_first_and_rests_at_its_limit() -> None:
 
 
 def test_slack_counts_sound_made_but_not_sent() -> None:
-    each = playing(sent=1.0)
+    each = playing(sent=0.5)
     before = scheduler().slack(each, 0.0)
     run(each, Stage.TALKER)
     run(each, Stage.PREDICTOR)
