@@ -55,7 +55,9 @@ class Summary:
     replies_per_second: float
     sound_per_second: float  # s of sound received in a second
     heard_per_second: float
+    lead: float  # s of unheard sound in hand, the mean over the replies
     wasted: float  # s received and never heard
+    device_wasted: float  # GPU seconds paid for them
     device_per_heard: float | None  # GPU seconds paid per second heard
     dollars_per_million: float | None  # heard characters
     duty: float
@@ -92,6 +94,7 @@ def summarize(replies: Sequence[Reply], conditions: Conditions) -> Summary:
     spoken = [reply for reply in replies if reply.outcome in ("complete", "cancelled")]
     lag = Quantiles.of(reply.lag for reply in replies)
     heard = sum(reply.heard for reply in spoken)
+    sound = sum(reply.sound for reply in spoken)
     characters = sum(reply.heard_characters for reply in spoken)
     duration = conditions.duration
     return Summary(
@@ -104,9 +107,11 @@ def summarize(replies: Sequence[Reply], conditions: Conditions) -> Summary:
         underrun_replies=sum(reply.underruns > 0 for reply in spoken),
         underrun_seconds=sum(reply.dry for reply in spoken),
         replies_per_second=len(spoken) / duration,
-        sound_per_second=sum(reply.sound for reply in spoken) / duration,
+        sound_per_second=sound / duration,
         heard_per_second=heard / duration,
-        wasted=sum(reply.sound - reply.heard for reply in spoken),
+        lead=sum(reply.lead for reply in spoken) / len(spoken) if spoken else 0.0,
+        wasted=sound - heard,
+        device_wasted=conditions.gpus * duration * (1 - heard / sound) if sound else 0.0,
         device_per_heard=conditions.gpus * duration / heard if heard else None,
         dollars_per_million=_dollars(characters, conditions),
         duty=conditions.duty,

@@ -46,6 +46,12 @@ class Playback:
         """When all sound here will have been played; None if it is paused or not started."""
         return None if self.paused else self._deadline
 
+    def lead(self, now: float) -> float:
+        """Seconds here and not played yet."""
+        if self._left is not None:
+            return self._left
+        return self.received if self._deadline is None else max(0.0, self._deadline - now)
+
     def arrived(self, now: float, duration: float) -> None:
         """A piece of sound is here; `duration` in s. A piece without a sample changes nothing."""
         if duration <= 0:

@@ -37,6 +37,7 @@ class Reply:
     heard_characters: float
     underruns: int
     dry: float  # s
+    lead: float  # s of unheard sound after each arrival, the mean
     paused: bool
     chunks: int
 
@@ -69,6 +70,7 @@ class Take:
         self.paused = False
         self.heard_to: int | None = None  # code points, where the server says so
         self._latency = habits.latency
+        self._leads = 0.0  # s, summed over arrivals
 
     @property
     def ended(self) -> bool:
@@ -83,6 +85,7 @@ class Take:
         self.first_at = now if self.first_at is None else self.first_at
         self.onset.add(pcm)
         self.playback.arrived(now, samples / SAMPLE_RATE)
+        self._leads += self.playback.lead(now)
         self.moved.set()
 
     def finish(self, now: float, outcome: Outcome, code: str = "") -> None:
@@ -115,6 +118,7 @@ class Take:
             heard_characters=self._heard_characters(heard, characters),
             underruns=playback.underruns,
             dry=playback.dry,
+            lead=self._leads / self.chunks if self.chunks else 0.0,
             paused=self.paused,
             chunks=self.chunks,
         )

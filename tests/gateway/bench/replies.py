@@ -24,6 +24,7 @@ def reply(number: int = 0, **fields: Any) -> Reply:
         "heard_characters": 20,
         "underruns": 0,
         "dry": 0.0,
+        "lead": 0.5,
         "paused": False,
         "chunks": 4,
     }

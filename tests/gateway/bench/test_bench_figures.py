@@ -58,7 +58,7 @@ def test_money_buys_what_was_heard_not_what_was_made() -> None:
     # 500 characters in 10 s are 180,000 in an hour, half of which is paid for nothing.
     assert summary.dollars_per_million == pytest.approx(3.6 / (180_000 * 0.5) * 1e6)
     assert summary.device_per_heard == pytest.approx(0.5)
-    assert summary.wasted == 20.0
+    assert (summary.wasted, summary.device_wasted) == (20.0, 5.0)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ async def test_times_are_those_of_the_reads() -> None:
     assert reply.first_playable == 0.25
     assert reply.audible == pytest.approx(0.25 + 0.5, abs=0.0101)
     assert (reply.end, reply.sound, reply.underruns) == (1.5, 1.0, 0)
+    assert reply.lead == (0.75 + 0.5) / 2
 
 
 async def test_underruns_and_their_silence_are_exact() -> None:

@@ -102,6 +102,16 @@ def test_silence_before_a_pause_counts_as_dry() -> None:
     assert (playback.underruns, playback.dry) == (1, 0.5)
 
 
+def test_lead_is_what_is_here_and_unplayed() -> None:
+    playback = played((1.0, 0.5), (1.25, 1.0))
+
+    leads = [playback.lead(moment) for moment in (1.25, 2.0, 3.0)]
+    playback.pause(2.0)
+
+    assert leads == [1.25, 0.5, 0.0]
+    assert playback.lead(9.0) == 0.5
+
+
 def test_heard_stands_still_in_gaps_and_pauses() -> None:
     playback = played((1.0, 0.5), (2.0, 1.0))
 
