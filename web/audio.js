@@ -4,9 +4,9 @@
  * Sound never passes through here; the worker talks to the player through its own port.
  */
 
+import { RATE } from "./protocol.js";
 import { ScheduledSink } from "./scheduled-sink.js";
 
-const RATE = 48_000; // decoders give it and the wire counts in it
 const CLOCK_EVERY = 250; // ms
 const FROZEN_AFTER = 1000; // ms in which a running context must have moved
 const here = (name) => new URL(name, import.meta.url);

@@ -11,18 +11,17 @@
 
 import { AudioOutput } from "./audio.js";
 import { Emitter } from "./emitter.js";
+import { RATE, retryable } from "./protocol.js";
 import { Utterance } from "./utterance.js";
 import { wavBlob } from "./wav.js";
 
-const RATE = 48_000;
-
 /** Why a promise of the SDK was rejected. */
 export class VoiceError extends Error {
-  /** @param {string} code @param {string} message @param {boolean} retryable */
-  constructor(code, message, retryable = false) {
+  /** @param {string} code @param {string} message @param {boolean} mayRetry */
+  constructor(code, message, mayRetry = false) {
     super(message);
     this.code = code;
-    this.retryable = retryable;
+    this.retryable = mayRetry;
   }
 }
 
@@ -55,6 +54,7 @@ export class VoiceClient extends Emitter {
     this.latest = {}; // for stats()
     this.opening = null; // resolves to the player's port for the worker
     this.attached = false;
+    this.closing = new AbortController(); // ends what listens to the page
     this.audio = new AudioOutput({
       workletUrl: options.workletUrl,
       audioContext: options.audioContext,
@@ -80,9 +80,10 @@ export class VoiceClient extends Emitter {
   }
 
   #watchPage() {
+    const { signal } = this.closing;
     const visibility = () => this.post({ t: "hidden", hidden: document.hidden });
-    document.addEventListener("visibilitychange", visibility);
-    window.addEventListener("pagehide", () => this.post({ t: "close" }));
+    document.addEventListener("visibilitychange", visibility, { signal });
+    window.addEventListener("pagehide", () => this.post({ t: "close" }), { signal });
     visibility();
   }
 
@@ -98,7 +99,8 @@ export class VoiceClient extends Emitter {
       const off = this.on("state", ({ state, code, reason, hello }) => {
         if (state === "connected") resolve(hello);
         else if (state === "refused" || state === "closed") {
-          reject(new VoiceError(reason || String(code), `connect: the server closed the session: ${code}`));
+          const text = `connect: the server closed the session: ${code}`;
+          reject(new VoiceError(reason || String(code), text, retryable(code)));
         } else return;
         off();
       });
@@ -221,6 +223,7 @@ export class VoiceClient extends Emitter {
   }
 
   async close() {
+    this.closing.abort();
     this.post({ t: "close" });
     await this.audio.close();
     setTimeout(() => this.worker.terminate(), 500);

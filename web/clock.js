@@ -5,7 +5,8 @@
  * point on a straight line, so it may come seconds late without harm.
  */
 
-const RATE = 48_000;
+import { RATE } from "./protocol.js";
+
 const ASSUMED_LATENCY = 0.04; // s, where a browser reports none (Safari before 18.4)
 const SMOOTHING = 0.1; // of reported latencies, which jump between 0 and 48 ms
 

@@ -5,8 +5,8 @@
  * the first bad one. After `failed` the decoder is used up; the caller makes another.
  */
 
-const RATE = 48_000;
-const PACKET_TICKS = 960;
+import { PACKET_TICKS, RATE } from "./protocol.js";
+
 const TIMEOUT = 1500; // ms without any output before a decoder counts as dead
 
 export class WebCodecsOpus {

@@ -5,10 +5,13 @@
  */
 
 export const SUBPROTOCOL = "voice.v1";
-export const TICKS_PER_MS = 48;
+export const RATE = 48_000; // ticks a second: of the wire, of decoders and of the audio context
+export const TICKS_PER_MS = RATE / 1000;
 export const PACKET_TICKS = 960; // one Opus packet is 20 ms
 export const CODEC = Object.freeze({ pcm_s16le: 0, opus: 1 });
 export const FLAG = Object.freeze({ first: 1, last: 2, discontinuity: 4, segmentEnd: 8, silence: 16 });
+
+export const MESSAGE_POINTS = 2000; // code points in one message
 
 const HEADER_BYTES = 24;
 const AUDIO_V1 = 0x11; // high nibble: version, low nibble: kind
@@ -100,7 +103,7 @@ function defined(source, names) {
 }
 
 /** The messages of at most `limit` code points that append `text`; the last one ends it if `last`. */
-export function textMessages(utterance, text, last, limit = 2000) {
+export function textMessages(utterance, text, last, limit = MESSAGE_POINTS) {
   const points = Array.from(text);
   const messages = [];
   do {

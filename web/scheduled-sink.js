@@ -6,8 +6,8 @@
  */
 
 import { PlayoutCore, STOP_FADE } from "./playout-core.js";
+import { RATE, TICKS_PER_MS } from "./protocol.js";
 
-const RATE = 48_000;
 const BLOCK = 960; // samples
 const AHEAD = 0.25; // s scheduled in advance
 const EVERY = 50; // ms
@@ -34,7 +34,7 @@ export class ScheduledSink {
     else if (message.t === "cancel") this.#cancel(message);
     else if (message.t === "pause") this.core.pause();
     else if (message.t === "resume") this.core.resume();
-    else if (message.t === "hold") this.core.hold = Math.round(message.ms * 48);
+    else if (message.t === "hold") this.core.hold = Math.round(message.ms * TICKS_PER_MS);
     this.#schedule();
   }
 

@@ -9,14 +9,13 @@ import { Track, Jitter } from "./acks.js";
 import { DecoderPool } from "./decoder.js";
 import { Feeder } from "./feeder.js";
 import { Hearing } from "./hearing.js";
-import { ChunkError, hello, parseChunk, say, textMessages } from "./protocol.js";
+import { ChunkError, MESSAGE_POINTS, hello, parseChunk, say, textMessages } from "./protocol.js";
 import { Socket } from "./socket.js";
 import { chunkView, finishedView, ms } from "./views.js";
 
 const STOP_TIMEOUT = 150; // ms to wait for the player's confirmation of a stop
 const CANCEL_TIMEOUT = 1500; // ms to wait for the server's `cancelled`
 const PING_EVERY = 5000;
-const MESSAGE_POINTS = 2000; // code points in one message
 
 const now = () => performance.now();
 const absolute = () => performance.timeOrigin + performance.now();
@@ -123,7 +122,7 @@ export class Session {
 
   #text({ id, text, last }) {
     if (!this.entries.get(id) || this.entries.get(id).stop) return;
-    for (const message of textMessages(id, text, last, MESSAGE_POINTS)) this.#send(message);
+    for (const message of textMessages(id, text, last)) this.#send(message);
   }
 
   /** In order and only on an open session; while a stop is being confirmed, after its `cancel`. */
