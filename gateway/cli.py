@@ -28,6 +28,7 @@ COMMANDS = {
     "say": Command("gateway.say", "let a running server speak a text into a file"),
     "bench": Command("gateway.bench.command", "what listeners of a server hear, under load"),
     "simulate": Command("engine.tools.simulate", "what listeners would hear, without a device"),
+    "engine-bench": Command("engine.bench", "how long each stage takes on this device"),
     "doctor": Command("gateway.doctor", "what this machine lacks, and how to get it"),
     "engine": Command("engine", "one device on one address, for servers elsewhere"),
 }
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def usage() -> str:
     """The table of commands."""
-    lines = (f"  {name:<10}{command.help}" for name, command in COMMANDS.items())
+    lines = (f"  {name:<14}{command.help}" for name, command in COMMANDS.items())
     head = "usage: playhead COMMAND …; `playhead COMMAND --help` for its options"
     return "\n".join([head, *lines])
 
