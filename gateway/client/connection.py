@@ -127,6 +127,11 @@ class VoiceClient:
         """Ticks to drop at the start of each utterance's Opus."""
         return int(self.server["audio"]["pre_skip"])
 
+    @property
+    def text_limit(self) -> int:
+        """Code points that the server takes in one `text`."""
+        return int(self.server["limits"]["text_message"])
+
     async def send(self, kind: str, **fields: Any) -> None:
         """Send any message. Raises VoiceError if the connection is gone."""
         assert self._socket, "enter the client first"

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 Fields: TypeAlias = dict[str, Any]  # a JSON message
 
-TEXT_PIECE = 1_000  # code points per `text` message; servers take 2,000
 FINAL = ("done", "cancelled", "error")
 
 
@@ -43,7 +42,8 @@ class Utterance:
 
     async def append(self, text: str, *, last: bool = False) -> None:
         """Send more text, joined exactly as given."""
-        pieces = [text[at : at + TEXT_PIECE] for at in range(0, len(text), TEXT_PIECE)] or [""]
+        most = self._voice.text_limit
+        pieces = [text[at : at + most] for at in range(0, len(text), most)] or [""]
         for piece in pieces[:-1]:
             await self._voice.send("text", utterance=self.name, text=piece)
         await self._voice.send("text", utterance=self.name, text=pieces[-1], last=last)

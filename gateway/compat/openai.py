@@ -27,7 +27,6 @@ logger = logging.getLogger(__name__)
 _LIVE = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies must not hold sound
 _BROKEN = ("failed", "cancelled")  # ends that leave a sound incomplete
 
-
 Headers: TypeAlias = dict[str, str]
 
 
