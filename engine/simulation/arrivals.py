@@ -75,7 +75,7 @@ def arrivals(
     characters: float = CHARACTERS,
 ) -> list[Arrival]:
     """Return the replies of `duration` s; each has a chance of its own, drawn from `seed`."""
-    moments = list(pattern(rate, duration, Random(f"{seed}/moments")))
+    moments = list(pattern(rate, duration, Random(f"{seed}/moments"))) if rate else []
     replies = []
     for number, at in enumerate(moments):
         random = Random(f"{seed}/{number}")

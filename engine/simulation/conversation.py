@@ -211,6 +211,11 @@ class Conversation:
 
     # --------------------------------------------------------------- figures
 
+    @property
+    def honest(self) -> bool:
+        """Whether the listener says what is true, if anything."""
+        return self._listener.reports != "greedy"
+
     def lead(self, now: float) -> float | None:
         """Return the seconds of sound ahead of the listener; None before any and after all."""
         if self._even.received == 0:

@@ -43,6 +43,11 @@ class Witness:
         if ended.reason == "refused":
             self._reply.refused_after = now - self._reply.arrival.at
 
+    @property
+    def honest(self) -> bool:
+        """A log does not say who lied."""
+        return True
+
     def lead(self, now: float) -> float | None:
         """Return the seconds of sound ahead of the listener; None before any."""
         player = self._player

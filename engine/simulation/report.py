@@ -60,7 +60,9 @@ class Report:
     replies: list[Reply] = field(default_factory=list)
     device: DeviceUse = field(default_factory=DeviceUse)
     leads: list[float] = field(default_factory=list)  # s of unheard sound, sampled over replies
-    slacks: list[float] = field(default_factory=list)  # s until the next work must start
+    slacks: list[float] = field(
+        default_factory=list
+    )  # s until the next work must start, of honest listeners
     duration: float = 0.0  # s of virtual time
 
     @property
@@ -129,6 +131,7 @@ class Report:
             "mean_lead": _rounded(_ratio(sum(self.leads), len(self.leads))),
             "slack": {"p1": _rounded(percentile(self.slacks, 0.01)), **_shares(self.slacks)},
             "seconds": _rounded(self.duration),
+            "owners": self._owners(),
             "stages": {
                 stage.value: {
                     "launches": device.launches[stage],
@@ -140,6 +143,21 @@ class Report:
                 }
                 for stage in Stage
             },
+        }
+
+    def _owners(self) -> dict[str, dict[str, Any]]:
+        """Return what the replies of each key heard, where there is more than one."""
+        keys = sorted({reply.arrival.key for reply in self.replies})
+        owned = {key: [r for r in self.replies if r.arrival.key == key] for key in keys}
+        return {
+            key: {
+                "replies": len(replies),
+                "refused": sum(1 for reply in replies if reply.refused_after is not None),
+                "underrun_replies": sum(1 for reply in replies if reply.stalls),
+                "first_sound": _shares(r.first_sound for r in replies if r.first_sound is not None),
+            }
+            for key, replies in owned.items()
+            if len(owned) > 1
         }
 
 

@@ -65,7 +65,7 @@ class Simulation:
         max_lead: s of unheard sound before generation rests, for those who report and for those
             who do not; None: no limit.
         listens: whether reports of playback reach the engine.
-        watch_slack: sample the slack of every live reply, five times a second.
+        watch_slack: sample the slack of every honest listener, five times a second.
         hiccups: spread of the launch times, as a share of them.
         seed: of networks and hiccups.
         observers: watch the first engine's loop.
@@ -236,7 +236,7 @@ class Simulation:
             self._conversations[event.utterance].sound(event, self.now)
         elif isinstance(event, Ended):
             self._conversations[event.utterance].end(event, self.now)
-        elif not isinstance(event, Load):
+        elif not isinstance(event, Load) and self._conversations[event.utterance].honest:
             self._slacks.append(event.slack)
 
 

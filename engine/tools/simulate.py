@@ -159,11 +159,10 @@ def _arrivals(options: argparse.Namespace, rate: float) -> list[Arrival]:
         pattern=PATTERNS[options.arrivals],
         characters=options.characters,
     )
-    if options.burst:
-        at, count = options.burst
-        listener = POPULATIONS[options.listeners].base
-        text = "A".ljust(int(options.characters) - 1, "a") + "."
-        replies += [Arrival(float(at), text, listener, key="burst")] * int(count)
+    listener = POPULATIONS[options.listeners].base
+    for at, count in options.burst:
+        text = "a" * (int(options.characters) - 1) + "."
+        replies += [Arrival(at, text, listener, key=f"burst at {at:g} s")] * int(count)
     if options.keys:
         replies = [
             replace(each, key=each.key or f"k{n % options.keys}") for n, each in enumerate(replies)
@@ -195,7 +194,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="playhead simulate", description=__doc__.split("\n")[0])
     add = parser.add_argument
     names = ", ".join
-    add("--rps", type=float, default=20.0, help="replies a second (20)")
+    add("--rps", type=float, default=20.0, help="replies a second (20); 0: only bursts")
     add("--duration", type=float, default=30.0, help="seconds of arrivals (30)")
     add("--seed", type=int, default=7, help="of arrivals, listeners and networks (7)")
     add("--listeners", choices=list(POPULATIONS), default="plain", help="who listens (plain)")
@@ -206,7 +205,15 @@ def _parser() -> argparse.ArgumentParser:
         help=f"who decides; may be repeated: {names(ENTRANTS)}, all (playhead)",
     )
     add("--arrivals", choices=list(PATTERNS), default="poisson", help="pattern (poisson)")
-    add("--burst", nargs=2, type=float, metavar=("AT", "COUNT"), help="replies at one moment")
+    add(
+        "--burst",
+        action="append",
+        nargs=2,
+        type=float,
+        default=[],
+        metavar=("AT", "COUNT"),
+        help="replies at one moment besides; may be repeated",
+    )
     add("--characters", type=float, default=CHARACTERS, help="mean length of a text (68)")
     add("--keys", type=int, default=0, help="owners the replies belong to in turn")
     add("--engines", type=int, default=1, help="devices (1)")

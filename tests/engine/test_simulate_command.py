@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.tools.plan_time import main as plan_time
 from engine.tools.simulate import main
 
 SHORT = ["--rps", "5", "--duration", "1"]
@@ -70,3 +71,21 @@ def test_mistakes_are_answered_in_a_line(
 ) -> None:
     assert main(arguments) == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_bursts_are_reported_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--rps", "0", "--burst", "0", "3", "--burst", "1.5", "2", "--json"])
+
+    owners = json.loads(capsys.readouterr().out)["owners"]
+    assert {key: each["replies"] for key, each in owners.items()} == {
+        "burst at 0 s": 3,
+        "burst at 1.5 s": 2,
+    }
+
+
+def test_planning_is_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    plan_time(["--live", "4", "8", "--json"])
+
+    few, more = json.loads(capsys.readouterr().out)
+    assert (few["live"], more["live"]) == (4, 8)
+    assert 0 < few["plan_median"] <= few["plan_p99"]

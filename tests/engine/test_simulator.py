@@ -60,7 +60,7 @@ def test_burst_shares_the_device_without_silence() -> None:
 
 
 def test_listeners_beyond_the_device_are_refused_not_starved() -> None:
-    report = simulate(replies=80, every=0.3, slow=8.0, text=TEXT * 5)
+    report = simulate(replies=80, every=0.2, slow=8.0, text=TEXT * 5)
 
     assert len(report.refused) > 0
     assert sum(1 for reply in report.replies if reply.ended == "complete") > 40
@@ -165,3 +165,14 @@ def test_another_population_hears_the_same_texts_at_the_same_moments() -> None:
     loads = [arrivals(5.0, 5.0, population=POPULATIONS[n], seed=2) for n in ("plain", "barging")]
 
     assert [(a.at, a.text) for a in loads[0]] == [(a.at, a.text) for a in loads[1]]
+
+
+def test_slack_is_that_of_honest_listeners_and_lies_do_not_change_it() -> None:
+    def slack(listeners: str) -> Report:
+        load = arrivals(10.0, 4.0, population=POPULATIONS[listeners], seed=9)
+        return Simulation(load, CONFIG, watch_slack=True).run()
+
+    plain, greedy = slack("plain"), slack("greedy")
+
+    assert 0 < len(greedy.slacks) < len(plain.slacks)
+    assert min(greedy.slacks) == pytest.approx(min(plain.slacks), abs=0.05)
