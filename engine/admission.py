@@ -91,7 +91,8 @@ def predicted_slack(
     have had their turn by the end of the horizon.
     """
     generating = [each for each in live if each.generating]
-    leads = [_ahead(each, now) for each in generating if each.samples]
+    # one that has said all its text is silent for want of words: no device time could help it
+    leads = [_ahead(each, now) for each in generating if each.samples and not each.stalled]
     rows = len(generating) + 1
     starting = rows - len(leads)
     poor = starting + sum(1 for lead in leads if lead < POOR)

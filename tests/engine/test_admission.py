@@ -65,6 +65,16 @@ def test_those_who_are_done_generating_cost_nothing() -> None:
     assert admits([done], seconds=0.03)
 
 
+def test_listener_whose_text_has_not_come_yet_keeps_nobody_out() -> None:
+    thinking = utterance(finished=False)
+    thinking.samples = 1_920
+    thinking.clock.audio_sent(0.08, -10.0)
+
+    assert thinking.generating
+    assert thinking.clock.dry_at(0.0) < 0.0
+    assert admits([thinking], seconds=0.003)
+
+
 def test_slack_falls_with_company_and_with_poverty() -> None:
     def slack(leads: list[float]) -> float:
         live = [listener(lead=lead, slot=slot) for slot, lead in enumerate(leads)]
