@@ -53,6 +53,7 @@ class Speaking:
         self._asked_at = 0.0  # first speakable text
         self._first_audio: float | None = None  # s after it
         self._samples = 0  # made by the engine
+        self._sent_to = 0  # code points whose sound was handed over
 
     # -------------------------------------------------- from the client
 
@@ -70,8 +71,8 @@ class Speaking:
 
     def flush(self) -> None:
         """Speak what is here; `flushed` follows its sound."""
-        if not self.text.flush():
-            self._tell_flushed(len(self.text.text))
+        self.text.flush()
+        self._tell_flushed(self.text.flushed(self._sent_to))
 
     def acked(self, ack: Ack, now: float) -> None:
         """Believe an ack and pass it on. Raises AckRefused."""
@@ -157,9 +158,9 @@ class Speaking:
         self._alignment.add(self._samples * TICKS_PER_SAMPLE, audio.text_to)
         reached = self.text.flushed(self._alignment.text_to)
         await self.sound.send(audio.pcm, last=audio.last, segment_end=bool(reached))
+        self._sent_to = self._alignment.text_to
         self._tell_marks()
-        for text_to in reached:
-            self._tell_flushed(text_to)
+        self._tell_flushed([*reached, *self.text.flushed(self._sent_to)])
 
     async def _conclude(self, ended: Ended) -> None:
         if ended.reason in SPOKEN:
@@ -203,10 +204,11 @@ class Speaking:
         if words:
             self._common.outbox.put(messages.marks(self.utterance, self.n, words))
 
-    def _tell_flushed(self, text_to: int) -> None:
+    def _tell_flushed(self, reached: list[int]) -> None:
         ticks = self.sound.ticks
-        message = messages.flushed(self.utterance, self.n, text_to=text_to, ticks=ticks)
-        self._common.outbox.put(message)
+        for text_to in reached:
+            message = messages.flushed(self.utterance, self.n, text_to=text_to, ticks=ticks)
+            self._common.outbox.put(message)
 
     def _tell_status(self, status: Status) -> None:
         link = self._common.link
@@ -223,8 +225,7 @@ class Speaking:
 
     def _finish(self, reason: str) -> None:
         whole = len(self.text.text)
-        for text_to in self.text.flushed(whole):
-            self._tell_flushed(text_to)
+        self._tell_flushed(self.text.flushed(whole))
         message = messages.done(
             self.utterance,
             self.n,

@@ -35,7 +35,8 @@ class TextFlow:
         self._idle = idle
         self._config = config
         self._flushed_to = 0  # code points
-        self._pending: deque[int] = deque()  # flushes asked for whose sound is not all sent
+        self._spoken_to = 0  # the last flush that had something to say
+        self._pending: deque[tuple[int, int]] = deque()  # flushes: where sound ends, where asked
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, text: str, last: bool) -> None:
@@ -62,18 +63,16 @@ class TextFlow:
                 self.speech.finish()
         self._await_text()
 
-    def flush(self) -> bool:
-        """Speak what is here; False if there is no sound to wait for."""
+    def flush(self) -> None:
+        """Speak what is here."""
         self._flush()
-        if self.speech and self.text:
-            self._pending.append(len(self.text))
-        return bool(self._pending)
+        self._pending.append((self._spoken_to, len(self.text)))
 
     def flushed(self, text_to: int) -> list[int]:
         """Flushes whose text has been spoken now that `text_to` is reached; each is told once."""
         reached = []
-        while self._pending and self._pending[0] <= text_to:
-            reached.append(self._pending.popleft())
+        while self._pending and self._pending[0][0] <= text_to:
+            reached.append(self._pending.popleft()[1])
         return reached
 
     def stop(self) -> None:
@@ -110,6 +109,8 @@ class TextFlow:
     def _flush(self) -> None:
         if self.speech and not self.done and len(self.text) > self._flushed_to:
             self.speech.flush()
+        if self.speech and speakable(self.text[self._flushed_to :]):
+            self._spoken_to = len(self.text)
         self._flushed_to = len(self.text)
 
     def _later(self, delay: float, action: Callable[[], None]) -> None:
