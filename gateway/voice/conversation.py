@@ -69,6 +69,8 @@ class Conversation:
         self._telemetry = Telemetry(self._link, self._utterances, outbox, end)
         limits = house.config.limits
         self._messages = TokenBucket(limits.messages_per_second, limits.message_burst)
+        # a bucket of their own, so that no flood delays a barge-in
+        self._cancels = TokenBucket(limits.messages_per_second, limits.message_burst)
         self._bad = Strikes(BAD_MESSAGES, 60.0)
 
     @property
@@ -122,16 +124,29 @@ class Conversation:
         if isinstance(message, Ack) and self._common:
             self._telemetry.acked(message, now)
             return
-        wait = self._messages.take(now)
-        if wait:
-            raise ProtocolError(
-                "rate_limited", "too many messages", ref=message.ref, retry_after=wait
-            )
+        bucket = self._cancels if isinstance(message, Cancel) else self._messages
+        if wait := bucket.take(now):
+            self._limit(message, wait)
+            return
         try:
             self._dispatch(message, now)
         except ProtocolError as problem:
             problem.ref = message.ref
             raise
+
+    def _limit(self, message: Message, wait: float) -> None:
+        """Refuse; what would be spoken with a hole in its text is not spoken on."""
+        problem = ProtocolError(
+            "rate_limited", "too many messages", ref=message.ref, retry_after=wait
+        )
+        if isinstance(message, Text):
+            speaking = self._utterances.open.get(message.utterance)
+            if speaking:
+                speaking.fail(problem)
+                return
+        elif isinstance(message, Say) and not self._utterances.used(message.utterance):
+            problem.utterance = message.utterance
+        raise problem
 
     def _dispatch(self, message: Message, now: float) -> None:
         if isinstance(message, Hello):
