@@ -61,7 +61,8 @@ class Utterance:
         fields = {} if played is None else {"played_ms": round(played * 1000, 3)}
         answer = self._voice.expect(self.name)
         await self._voice.send("cancel", utterance=self.name, reason=reason, **fields)
-        return dict((await answer).get("heard", {}))
+        answered = await asyncio.shield(answer)  # it comes even if nobody waits any more
+        return dict(answered.get("heard", {}))
 
     async def events(self) -> AsyncIterator[Chunk | Fields]:
         """Chunks and messages in order; the final message comes last. Iterate once."""

@@ -157,6 +157,23 @@ async def test_cancel_tells_what_was_heard(serve, engine):
     assert again.final["reason"] == "complete"
 
 
+async def test_a_cancel_nobody_waits_for_harms_nothing(serve):
+    served = await serve(FakeEngine(silent=True))
+    async with VoiceClient(served.voice_url) as voice:
+        utterance = await voice.speak(SENTENCE)
+        cancelling = asyncio.create_task(utterance.cancel())
+        await asyncio.sleep(0)  # it waits for its answer
+        cancelling.cancel()
+        await asyncio.wait_for(utterance.closed.wait(), 5)
+
+        served.engine.silent = False
+        again = await voice.speak("Yes.")
+        await asyncio.wait_for(again.pcm(), 5)
+
+    assert utterance.final["type"] == "cancelled"
+    assert again.final["reason"] == "complete"
+
+
 async def test_pause_is_told_to_the_engine(serve):
     served = await serve(FakeEngine())
     async with VoiceClient(served.voice_url, player=Player()) as voice:
