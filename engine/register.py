@@ -44,8 +44,8 @@ class Register:
         self._utterances[name] = utterance
         self._clocks[name] = utterance.clock
         self._successors.pop(name, None)  # an earlier bearer of the name: links never form a ring
-        if options.after:
-            self._successors[options.after] = name
+        if options.after in self._clocks:
+            self._successors[options.after or ""] = name
 
     def remove(self, utterance: Utterance) -> None:
         """Let a slot go; the clock stays until its sound is over."""
