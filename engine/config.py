@@ -7,6 +7,7 @@ two equal.
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 import types
 import typing
@@ -159,4 +160,6 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise ConfigError(f"{where}: want {hint.__name__}, got: {value!r}")
+    if hint is float and not math.isfinite(value):
+        raise ConfigError(f"{where}: want a finite number, got: {value!r}")
     return value

@@ -7,7 +7,7 @@ two equal. Durations are seconds, here as everywhere but on the wire.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,9 @@ class LimitsConfig:
     sessions: int = 1_000  # open at once in this process
     sessions_per_token: int = 8
     max_audio: float = 600.0  # s of sound of one utterance
+
+    def __post_init__(self) -> None:
+        _not_negative("gateway.limits", self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class GatewayConfig:
 
     def __post_init__(self) -> None:
         _within("gateway", "port", self.port, 0, 65_535)
+        _not_negative("gateway", self)
         _one_of("gateway", "log_format", self.log_format, ("text", "json"))
         if self.engine != "local" and not self.engine.startswith(("unix:", "tcp://")):
             raise ConfigError(
@@ -116,6 +120,13 @@ def read(path: Path | None, overrides: Sequence[str]) -> Config:
 def _within(table: str, key: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
         raise ConfigError(f"{table}: `{key}`: want {least} to {most}, got: {value}")
+
+
+def _not_negative(table: str, config: GatewayConfig | LimitsConfig) -> None:
+    for each in fields(config):
+        value = getattr(config, each.name)
+        if isinstance(value, int | float) and value < 0:
+            raise ConfigError(f"{table}: `{each.name}`: want 0 or more, got: {value}")
 
 
 def _one_of(table: str, key: str, value: str, choices: Sequence[str]) -> None:

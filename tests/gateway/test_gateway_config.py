@@ -61,6 +61,9 @@ def test_voice_aliases_are_a_table_of_names() -> None:
         ("gateway.openai.default_format=mp3", "want one of wav, pcm, opus, got: 'mp3'"),
         ("gateway.openai.aliases=nova", "`aliases`: want a table, got: 'nova'"),
         ("gateway.openai.aliases.nova=3", "`nova`: want str, got: 3"),
+        ("gateway.slow_client=-1.0", "gateway: `slow_client`: want 0 or more, got: -1.0"),
+        ("gateway.limits.text=-1", "gateway.limits: `text`: want 0 or more, got: -1"),
+        ("gateway.max_lead=nan", "`max_lead`: want a finite number, got: nan"),
         ("gateway.limits.text=long", "`text`: want int, got: 'long'"),
     ],
 )
