@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 
-from aiohttp import web
+from aiohttp import ClientConnectionResetError, web
 
 from engine.client import EngineClient
 from gateway import doors, pages
@@ -90,7 +90,10 @@ async def _voice(request: web.Request) -> web.StreamResponse:
         autoping=False,
         writer_limit=WRITER_LIMIT,
     )
-    await socket.prepare(request)
+    try:
+        await socket.prepare(request)
+    except ClientConnectionResetError as error:  # left before the upgrade: nobody to answer
+        raise web.HTTPBadRequest from error
     end = _refusal(request.app, came)
     if end and end.problem:
         await socket.send_str(messages.error(end.problem, fatal=True))

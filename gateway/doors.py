@@ -62,12 +62,18 @@ def bearer(request: web.Request) -> str | None:
 
 def token_valid(token: str, tokens: Sequence[str]) -> bool:
     """Compare in constant time with each."""
-    return any([hmac.compare_digest(token.encode(), each.encode()) for each in tokens])
+    sent = _bytes(token)
+    return any([hmac.compare_digest(sent, _bytes(each)) for each in tokens])
 
 
 def key_of(token: str) -> str:
     """A name for a token that tells nothing of it."""
-    return hashlib.sha256(token.encode()).hexdigest()[:12]
+    return hashlib.sha256(_bytes(token)).hexdigest()[:12]
+
+
+def _bytes(token: str) -> bytes:
+    """Of any token: a header that is no UTF-8 arrives with lone surrogates."""
+    return token.encode(errors="surrogatepass")
 
 
 def origin_allowed(request: web.Request, origins: Sequence[str]) -> bool:
