@@ -64,7 +64,7 @@ class Conversation:
         self._end = end
         self._spawn = spawn
         self._common: Common | None = None
-        self._leaving = False
+        self._leaving: End | None = None  # how to close once nothing is spoken any more
         self._utterances = Register()
         self._telemetry = Telemetry(self._link, self._utterances, outbox, end)
         limits = house.config.limits
@@ -98,9 +98,9 @@ class Conversation:
                 self._telemetry.distrust(now)
             self._refuse(problem, now)
 
-    def leave(self) -> None:
-        """Close once the open utterances have ended; take no new ones."""
-        self._leaving = True
+    def leave(self, end: End) -> None:
+        """Close with `end` once the open utterances have ended; take no new ones."""
+        self._leaving = end
         self._maybe_leave()
 
     def stop(self) -> None:
@@ -166,7 +166,7 @@ class Conversation:
             case Ping():
                 self._outbox.put(messages.pong(message.id, message.t_ms, now))
             case Bye(drain=True):
-                self.leave()
+                self.leave(End(1000, "bye"))
             case Bye():
                 self._end(End(1000, "bye"))
             case Unknown():
@@ -304,7 +304,7 @@ class Conversation:
 
     def _maybe_leave(self) -> None:
         if self._leaving and not self._utterances.open:
-            self._end(End(1000, "bye"))
+            self._end(self._leaving)
 
     # ------------------------------------------------------------------ refusals
 

@@ -88,16 +88,12 @@ class Session:
 
     async def drain(self, limit: float) -> None:
         """Let open utterances end, at most `limit` seconds, then close with 1001."""
-        conversation = self._conversation
-        if conversation and conversation.speaking:
+        end = End(1001, "shutdown")
+        if self._conversation and self._conversation.speaking:
             self._outbox.put(messages.bye("shutdown", limit))
-            deadline = time.monotonic() + limit
-            while conversation.speaking and not self._ending.done():
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    break
-                await asyncio.wait([self._ending], timeout=min(left, 0.05))
-        self.end(End(1001, "shutdown"))
+            self._conversation.leave(end)
+            await asyncio.wait([self._ending], timeout=limit)
+        self.end(end)
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS + 0.4):
                 await self._over.wait()
