@@ -24,6 +24,7 @@ from engine.work import Batch, Stage, Stages, Work
 Entry = tuple[float, int, int, Work]  # latest start or due, slot, version of the utterance, work
 Timer = tuple[float, int, int, Utterance]  # moment, slot, version, utterance
 
+AS_SOON = 20  # launches within which a chunk that is due is cut to join a smaller one
 RICH = 0.5  # s of slack with which work waits while another is late
 SWEEP_AT = 64  # outdated entries a heap may hold, beside one or two for each slot
 
@@ -258,21 +259,23 @@ class Scheduler:
     def _take(self, heap: list[Entry], anchor: Work, room: int, until: float) -> list[Work]:
         """Take up to `room` works that can join the anchor, with keys up to `until`.
 
-        A codec batch shares its number of frames: who has more decodes as many as the anchor.
+        A codec batch shares its number of frames. Who has more is cut to the anchor's number only
+        if due about as soon, as this device counts: a cut chunk needs another launch.
         """
+        soon = AS_SOON * self._costs.predict(anchor.stage, 1, anchor.frames)
         works: list[Work] = []
         unfit: list[Entry] = []
         while len(works) < room:
             entry = self._first(heap)
             if entry is None or entry[0] > until:
                 break
-            work = heapq.heappop(heap)[3]
-            if work.frames < anchor.frames:
-                unfit.append(entry)
-            elif work.frames == anchor.frames:
+            work = heapq.heappop(heap)[-1]
+            if work.frames == anchor.frames:
                 works.append(work)
-            else:
+            elif work.frames > anchor.frames and work.latest_start <= anchor.latest_start + soon:
                 works.append(work._replace(frames=anchor.frames))
+            else:
+                unfit.append(entry)
         for entry in unfit:
             heapq.heappush(heap, entry)
         return works
