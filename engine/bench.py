@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--rows", default="1,8,32,64", help="rows to measure")
-    parser.add_argument("--tokens", type=int, default=200, help="prompt rows, about")
+    parser.add_argument("--tokens", default="200", help="prompt rows; the last for the steps")
     parser.add_argument("--tune", action="store_true", help="measure the products' tiles first")
     parser.add_argument("--json", type=Path, help="write every figure")
     parser.add_argument("--write-costs", type=Path, help="write a cost table for the simulator")
@@ -72,6 +73,7 @@ def table(report: dict[str, Any]) -> str:
     for launch in report["launches"]:
         lines.append(
             f"{launch['stage']:<10} rows {launch['rows']:<4} frames {launch['frames']:<3} "
+            f"tokens {launch.get('tokens', ''):<5}"
             f"{1e3 * launch['seconds']:8.3f} ms   host {1e3 * launch['host']:6.3f} ms"
         )
     return "\n".join(lines)
@@ -84,6 +86,7 @@ def costs(report: dict[str, Any]) -> str:
         f'\n[[launch]]\nstage = "{each["stage"]}"\nrows = {each["rows"]}\n'
         f"frames = {each['frames']}\nseconds = {each['seconds']:.7f}\n"
         for each in report["launches"]
+        if "tokens" not in each
     )
 
 
@@ -110,17 +113,31 @@ def _report(options: argparse.Namespace) -> dict[str, Any]:
         "gigabytes": round(torch.cuda.memory_reserved() / 1e9, 2) if on_cuda else 0,
         "launches": launches,
     }
+    *prompts, last = (int(each) for each in options.tokens.split(","))
     for rows in counts:
-        launches += Measurement(stages, on_cuda=on_cuda).run(rows, options.tokens)
+        for tokens in prompts:
+            launches += Measurement(stages, on_cuda=on_cuda).prefill(rows, tokens)
+        launches += Measurement(stages, on_cuda=on_cuda).run(rows, last)
     return report
 
 
 def _tune(name: str, rows: int) -> None:
-    from engine.kernels import tiles, tune
+    from engine.kernels import tile_table, tune
     from engine.model.random_weights import full_size
 
     best = tune.tune(tune.shapes(full_size(name), rows), torch.device("cuda"))
-    tiles.TILES = best
+    tile_table.TILES = best
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The end of one launch."""
+
+    end: Any  # a CUDA event, or seconds
+    stage: Stage
+    frames: int
+    host: float  # s that the launching call took
+    count: bool
 
 
 class Measurement:
@@ -129,13 +146,17 @@ class Measurement:
     def __init__(self, stages: ModelStages, *, on_cuda: bool) -> None:
         self._stages = stages
         self._on_cuda = on_cuda
-        self._times: dict[tuple[Stage, int], list[tuple[float, float]]] = {}
+        self._marks: list[_Mark] = []
+        self._flight: Ticket | None = None
+
+    def prefill(self, rows: int, tokens: int) -> list[dict[str, Any]]:
+        """Start `rows` prompts of `tokens` rows, and nothing else."""
+        self._prefill(rows, tokens)
+        return [line | {"tokens": tokens} for line in self._lines(rows)]
 
     def run(self, rows: int, tokens: int) -> list[dict[str, Any]]:
         """Speak with `rows` utterances and return one line per stage and chunk."""
-        utterances = [self._utterance(slot, tokens) for slot in range(rows)]
-        for repeat in range(1 + REPEATS):
-            self._launch(Stage.PREFILL, utterances, 1, count=repeat > 0)
+        utterances = self._prefill(rows, tokens)
         self._advance(utterances, Stage.PREFILL)
         for frame in range(WARM_FRAMES + FRAMES):
             if frame:
@@ -148,8 +169,18 @@ class Measurement:
                 self._launch(Stage.CODEC, utterances, chunk, count=repeat > 0)
                 for each in utterances:
                     each.advance(Stage.CODEC, chunk)
+        lines = self._lines(rows)
         for each in utterances:
             self._stages.release(each.slot)
+        return lines
+
+    def _prefill(self, rows: int, tokens: int) -> list[Utterance]:
+        utterances = [self._utterance(slot, tokens) for slot in range(rows)]
+        for repeat in range(1 + REPEATS):
+            self._launch(Stage.PREFILL, utterances, 1, count=repeat > 0)
+        return utterances
+
+    def _lines(self, rows: int) -> list[dict[str, Any]]:
         return [
             {
                 "stage": str(stage),
@@ -158,29 +189,32 @@ class Measurement:
                 "seconds": median(device for device, _ in times),
                 "host": median(host for _, host in times),
             }
-            for (stage, frames), times in self._times.items()
+            for (stage, frames), times in self._results().items()
         ]
 
     def _launch(
         self, stage: Stage, utterances: Sequence[Utterance], frames: int, *, count: bool = True
     ) -> None:
-        """Launch, wait, and keep the seconds of the device and of the launching call."""
+        """Launch behind what runs, and settle the launch before: two in flight, as in the loop."""
         batch = Batch(stage, [Work(each, stage, frames, 0.0) for each in utterances])
-        events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if self._on_cuda else []
         began = time.perf_counter()
-        if events:
-            events[0].record()
         ticket = self._stages.launch(batch)
-        if events:
-            events[1].record()
         host = time.perf_counter() - began
-        _wait(ticket)
-        taken = time.perf_counter() - began
-        if events:
-            events[1].synchronize()
-            taken = events[0].elapsed_time(events[1]) / 1e3
-        if count:
-            self._times.setdefault((stage, frames), []).append((taken, host))
+        self._marks.append(_Mark(_event(self._on_cuda), stage, frames, host, count))
+        if self._flight is not None:
+            _wait(self._flight)
+        self._flight = ticket
+
+    def _results(self) -> dict[tuple[Stage, int], list[tuple[float, float]]]:
+        """Device and host seconds of every counted launch: from the end of the one before."""
+        if self._flight is not None:
+            _wait(self._flight)
+        found: dict[tuple[Stage, int], list[tuple[float, float]]] = {}
+        for before, mark in zip(self._marks, self._marks[1:], strict=False):
+            if mark.count:
+                times = found.setdefault((mark.stage, mark.frames), [])
+                times.append((_between(before.end, mark.end), mark.host))
+        return found
 
     def _utterance(self, slot: int, tokens: int) -> Utterance:
         feed = self._stages.text()
@@ -199,6 +233,21 @@ class Measurement:
     def _advance(self, utterances: Sequence[Utterance], stage: Stage) -> None:
         for each in utterances:
             each.advance(stage, 1)
+
+
+def _event(on_cuda: bool) -> Any:
+    if not on_cuda:
+        return time.perf_counter()
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def _between(begin: Any, end: Any) -> float:
+    if isinstance(begin, float):
+        return float(end - begin)
+    end.synchronize()
+    return float(begin.elapsed_time(end)) / 1e3
 
 
 def _wait(ticket: Ticket) -> None:

@@ -9,9 +9,9 @@ from typing import Protocol
 
 from torch import Tensor
 
-from engine.kernels.linear import ADD, STORE, SWIGLU
 from engine.kernels.norm import rms_norm
-from engine.kernels.tiles import Tile, product, tile_for
+from engine.kernels.tile_table import ADD, STORE, SWIGLU, Tile, tile_for
+from engine.kernels.tiles import product
 from engine.model.config import DecoderConfig
 from engine.model.layers import Decoder, Layer
 

@@ -12,8 +12,8 @@ import triton
 import triton.language as tl
 
 from engine.kernels.pieces import follow, rounded
+from engine.kernels.tile_table import ADD, SWIGLU
 
-STORE, ADD, SWIGLU = 0, 1, 2  # what becomes of the product
 _ADD = tl.constexpr(ADD)
 _SWIGLU = tl.constexpr(SWIGLU)
 

@@ -42,6 +42,33 @@ def follow(CHAINED: tl.constexpr):
 
 
 @triton.jit
+def follow_all(CHAINED: tl.constexpr):
+    """Wait for all that came before, then let the next kernel start.
+
+    What later kernels read before they wait must have been written before such a point: kernels
+    that use `follow` alone could be in flight many at a time.
+    """
+    if CHAINED:
+        gdc_wait()
+        gdc_launch_dependents()
+
+
+@triton.jit
+def prefetch(pointer, COUNT: tl.constexpr, THREADS: tl.constexpr):
+    """Ask for COUNT contiguous 2-byte values in the second-level cache, a piece per thread."""
+    piece: tl.constexpr = COUNT * 2 // THREADS  # bytes, a multiple of 16
+    address = (pointer + tl.arange(0, THREADS) * (piece // 2)).to(tl.int64)
+    tl.inline_asm_elementwise(
+        "cp.async.bulk.prefetch.L2.global [$1], $2; mov.u32 $0, 0;",
+        "=r,l,r",
+        [address, piece],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+
+
+@triton.jit
 def rounded(x, like):
     """Round fp32 to the element type of the pointer `like`, as storing and loading would."""
     return x.to(like.dtype.element_ty).to(tl.float32)

@@ -74,7 +74,6 @@ def _frame_attention(
     row = tl.program_id(0)
     key_head = tl.program_id(1)
     cosine, low_sine, high_sine = angles(cosine_ptr, sine_ptr, position, HALF)
-    follow(CHAINED)
     wide = tl.arange(0, 2 * HALF)
     half = tl.arange(0, HALF)
     size: tl.constexpr = 2 * HALF
@@ -82,6 +81,7 @@ def _frame_attention(
     head = GROUP * KEYS + key_head
     past = (row * KEYS + key_head) * capacity * size
     if PAIR:
+        follow(CHAINED)
         base = qkv_ptr + (2 * row + 1) * line
         first = qkv_ptr + 2 * row * line
         cosine0, low_sine0, high_sine0 = angles(cosine_ptr, sine_ptr, 0, HALF)
@@ -101,6 +101,7 @@ def _frame_attention(
             tl.store(to + wide, value)
     else:
         base = qkv_ptr + row * line
+        # Earlier positions stand since before the last draw, which waited for all of them.
         at = tl.arange(0, REACH)
         known = at < position
         to = past + at[:, None] * size
@@ -110,6 +111,7 @@ def _frame_attention(
         old_high = old_high.to(tl.float32)
         old_value = tl.load(values_ptr + to + wide[None, :], mask=inside, other=0.0)
         old_value = old_value.to(tl.float32)
+        follow(CHAINED)
     new_low, new_high = normal_head(
         base + head * size, weight_ptr + head * size, cosine, low_sine, high_sine, eps, HALF
     )

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.pieces import chains, follow, options
+from engine.kernels.pieces import chains, follow_all, options
 from engine.model import rows as words
 
 _WIDTH = tl.constexpr(words.WIDTH)
@@ -209,7 +209,7 @@ def _draw(
     CHAINED: tl.constexpr,
 ):
     row = tl.program_id(0)
-    follow(CHAINED)
+    follow_all(CHAINED)
     row_ptr = rows_ptr + row * _WIDTH
     at = tl.arange(0, BLOCK)
     inside = at < vocabulary

@@ -13,11 +13,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.pieces import angles, chains, follow, normal_head, options, rounded
+from engine.kernels.pieces import angles, chains, follow, normal_head, options, prefetch, rounded
 from engine.model.layers import Rope
 from engine.model.rows import POSITION, SLOT, WIDTH
 
-CHUNK = 64  # cache positions read at once
 QUERIES = 16  # a matrix instruction's rows: the heads that share keys, padded
 
 _POSITION = tl.constexpr(POSITION)
@@ -27,26 +26,42 @@ _QUERIES = tl.constexpr(QUERIES)
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """How a row's past is cut into programs."""
+
+    splits: int  # programs per row and key head
+    chunk: int = 64  # cache positions read at once
+    warps: int = 4
+    stages: int = 3  # chunks on their way
+
+
+@dataclass(frozen=True, slots=True)
 class StepScratch:
     """Where the programs of one row meet."""
 
     partial: Tensor  # (rows * kv_heads * splits, group * (head_dim + 2)) fp32
     arrived: Tensor  # (rows * kv_heads,) int32, zero between launches
-    splits: int
+    cut: Cut
 
 
-def step_scratch(
-    rows: int, *, heads: int, kv_heads: int, head_dim: int, device: torch.device
-) -> StepScratch:
-    """Allocate for `rows` rows, with enough splits to fill the device."""
+def cut_for(rows: int, kv_heads: int) -> Cut:
+    """Return a cut with enough programs to fill the device."""
     splits = 1
     while rows * kv_heads * splits < 132 and splits < 16:
         splits *= 2
+    return Cut(splits)
+
+
+def step_scratch(
+    rows: int, cut: Cut, *, heads: int, kv_heads: int, head_dim: int, device: torch.device
+) -> StepScratch:
+    """Allocate for `rows` rows."""
+    splits = cut.splits
     width = heads // kv_heads * (head_dim + 2)
     return StepScratch(
         torch.empty(rows * kv_heads * splits, width, device=device),
         torch.zeros(rows * kv_heads, dtype=torch.int32, device=device),
-        splits,
+        cut,
     )
 
 
@@ -70,7 +85,8 @@ def step_attention(
     """
     _, kv_heads, positions, width = keys.shape
     heads = qk_norm.shape[0] - kv_heads
-    _step_attention[(qkv.shape[0], kv_heads, scratch.splits)](
+    cut = scratch.cut
+    _step_attention[(qkv.shape[0], kv_heads, cut.splits)](
         qkv,
         qk_norm,
         rope.cosine,
@@ -87,10 +103,12 @@ def step_attention(
         KEYS=kv_heads,
         GROUP=heads // kv_heads,
         HALF=width // 2,
-        SPLITS=scratch.splits,
-        CHUNK=CHUNK,
+        SPLITS=cut.splits,
+        CHUNK=cut.chunk,
+        STAGES=cut.stages,
+        THREADS=32 * cut.warps if chains() and keys.element_size() == 2 else 0,
         CHAINED=chains(),
-        **options(4),
+        **options(cut.warps),
     )
 
 
@@ -133,21 +151,28 @@ def _step_attention(
     HALF: tl.constexpr,
     SPLITS: tl.constexpr,
     CHUNK: tl.constexpr,
+    STAGES: tl.constexpr,
+    THREADS: tl.constexpr,  # that prefetch the past; 0: none
     CHAINED: tl.constexpr,
 ):
     row = tl.program_id(0)
     key_head = tl.program_id(1)
     split = tl.program_id(2)
-    follow(CHAINED)
+    # The rows' words and the past stand since before this step began: no need to wait for them.
     position = tl.load(rows_ptr + row * _WIDTH + _POSITION)
+    slot = tl.load(rows_ptr + row * _WIDTH + _SLOT).to(tl.int64)
+    past = (slot * KEYS + key_head) * capacity * 2 * HALF
     chunks = tl.cdiv(position, CHUNK)
+    if THREADS > 0:  # noqa: SIM102 (decided when compiling, the other when running)
+        if split < chunks:
+            prefetch(keys_ptr + past + split * CHUNK * 2 * HALF, CHUNK * 2 * HALF, THREADS)
+            prefetch(values_ptr + past + split * CHUNK * 2 * HALF, CHUNK * 2 * HALF, THREADS)
+    follow(CHAINED)
     working = tl.maximum(tl.minimum(chunks, SPLITS), 1)
     if split < working:
-        slot = tl.load(rows_ptr + row * _WIDTH + _SLOT).to(tl.int64)
         wide = tl.arange(0, 2 * HALF)
         half = tl.arange(0, HALF)
         base = qkv_ptr + row * ((GROUP + 2) * KEYS * 2 * HALF)
-        past = (slot * KEYS + key_head) * capacity * 2 * HALF
         cosine, low_sine, high_sine = angles(cosine_ptr, sine_ptr, position, HALF)
         low, high = _queries(
             base, weight_ptr, key_head * GROUP, cosine, low_sine, high_sine, eps, GROUP, HALF
@@ -176,7 +201,7 @@ def _step_attention(
             mixed = mixed + value.to(tl.float32)[None, :]
         low = low.to(keys_ptr.dtype.element_ty)
         high = high.to(keys_ptr.dtype.element_ty)
-        for chunk in tl.range(split, chunks, SPLITS, num_stages=3):
+        for chunk in tl.range(split, chunks, SPLITS, num_stages=STAGES):
             at = chunk * CHUNK + tl.arange(0, CHUNK)
             known = at < position
             to = past + at * 2 * HALF

@@ -1,38 +1,19 @@
-"""Which product kernel, and with which tiles, for a weight's shape and a number of rows.
-
-The table was measured by `python -m engine.bench --tiles` on an H200; what is not in it goes to
-cuBLAS, which also does fp32 and prefill.
-"""
+"""Launching products: the tile says which kernel; no tile means the library's product."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import torch
 import torch.nn.functional as F
 import triton
 from torch import Tensor
 
-from engine.kernels.linear import ADD, STORE, SWIGLU, loop_product, slab_product, vector_product
+from engine.kernels.linear import loop_product, slab_product, vector_product
 from engine.kernels.norm import swiglu
 from engine.kernels.pieces import chains, options
-
-Shape = tuple[int, int, int]  # outputs (of the result), inputs, kind
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One way to launch a product."""
-
-    kernel: str  # "vector", "slab", "loop"
-    features: int  # outputs per program
-    depth: int  # inputs per step
-    warps: int
-    stages: int = 1
-    splits: int = 1
-    prefetch: bool = False
+from engine.kernels.tile_table import ADD, STORE, SWIGLU, Shape, Tile
 
 
 class Scratch:
@@ -43,7 +24,7 @@ class Scratch:
         self.arrived = torch.zeros(512, dtype=torch.int32, device=device)
 
 
-@lru_cache(8)
+@cache
 def scratch(device: torch.device) -> Scratch:
     """The device's one scratch."""
     return Scratch(device)
@@ -127,15 +108,3 @@ def _library(x: Tensor, weight: Tensor, out: Tensor, kind: int) -> None:
         out.add_(F.linear(x, weight))
     else:
         swiglu(F.linear(x, weight), out)
-
-
-# (outputs, inputs, kind) → rows up to which → tile
-TILES: dict[Shape, dict[int, Tile]] = {}
-
-
-def tile_for(shape: Shape, rows: int, dtype: torch.dtype) -> Tile | None:
-    """Return the measured best, or None for cuBLAS."""
-    if dtype is not torch.bfloat16:
-        return None
-    table = TILES.get(shape, {})
-    return next((tile for most, tile in sorted(table.items()) if rows <= most), None)

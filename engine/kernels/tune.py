@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.kernels.linear import ADD, STORE, SWIGLU
-from engine.kernels.tiles import Shape, Tile, candidates, product
+from engine.kernels.tile_table import ADD, STORE, SWIGLU, Shape, Tile
+from engine.kernels.tiles import candidates, product
 from engine.model.config import CheckpointConfig, DecoderConfig
 
 STREAMED = 300 << 20  # bytes of weights that one measurement reads, far above any cache

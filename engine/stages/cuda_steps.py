@@ -13,12 +13,12 @@ from torch import Tensor
 from engine.graphs import Shape
 from engine.kernels.decoder import FusedDecoder
 from engine.kernels.embed import begin_frame, embed_frames
-from engine.kernels.linear import STORE
 from engine.kernels.predictor_attention import frame_attention
 from engine.kernels.prompt_heads import prompt_heads
 from engine.kernels.sampler import FirstCode, draw_first, draw_next
-from engine.kernels.step_attention import step_attention, step_scratch
-from engine.kernels.tiles import product, tile_for
+from engine.kernels.step_attention import cut_for, step_attention, step_scratch
+from engine.kernels.tile_table import STORE, tile_for
+from engine.kernels.tiles import product
 from engine.model.attention import KeyValueCache
 from engine.model.layers import Decoder, Layer
 from engine.model.predictor import Predictor
@@ -43,6 +43,7 @@ class TalkerSteps:
         fused = FusedDecoder(talker.decoder, shape.rows, tiled=self._tiled)
         scratch = step_scratch(
             shape.rows,
+            cut_for(shape.rows, config.num_key_value_heads),
             heads=config.num_attention_heads,
             kv_heads=config.num_key_value_heads,
             head_dim=config.head_dim,
@@ -72,7 +73,8 @@ class TalkerSteps:
         """Run padded prompts into their slots and draw code 0 of their first frames."""
         config, talker, state = self._config, self._talker, self._state
         rows, text, codes = _prompt_inputs(inputs, shape)
-        fused = FusedDecoder(talker.decoder, shape.rows * shape.tokens, tiled=False)
+        count = shape.rows * shape.tokens
+        fused = FusedDecoder(talker.decoder, count, tiled=self._tiled)
         coded = (codes >= 0)[:, None]
         spoken = F.embedding(codes.clamp(min=0), talker.code_table).masked_fill(~coded, 0)
         fused.x.copy_(F.embedding(text, talker.text_table) + spoken)

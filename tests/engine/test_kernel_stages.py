@@ -19,7 +19,6 @@ from tests.engine.direct_steps import DirectSteps
 from tests.engine.small_weights import small_checkpoint
 from tests.engine.staging import Bench, speaking, work
 
-POOL = torch.cuda.graph_pool_handle() if ON_DEVICE else (0, 0)
 TEXTS = ("Hello.", "A somewhat longer sentence.")
 
 
@@ -33,7 +32,8 @@ class KernelBench(Bench):
 
     def __init__(self, checkpoint: Checkpoint, slots: int = 4) -> None:
         self.state = allocate(checkpoint, slots=slots + 1, segment_seconds=4.0)
-        self.generation = cuda.CudaGeneration(checkpoint, self.state, rows=4, pool=POOL)
+        pool = torch.cuda.graph_pool_handle() if ON_DEVICE else (0, 0)
+        self.generation = cuda.CudaGeneration(checkpoint, self.state, rows=4, pool=pool)
 
     @torch.inference_mode()
     def run(self, stage: Stage, utterances: Sequence[Utterance]) -> list[Outcome]:
@@ -114,3 +114,17 @@ def test_a_used_slot_is_as_good_as_new(checkpoint: Checkpoint, bench: KernelBenc
     speak(TEXTS[1])
 
     assert torch.equal(speak(TEXTS[0]), fresh)
+
+
+@pytest.mark.gpu
+def test_padding_touches_only_the_scratch_slot(checkpoint: Checkpoint, bench: KernelBench) -> None:
+    utterances = [speaking(checkpoint, TEXTS[0], slot=slot, voice="") for slot in range(3)]
+
+    bench.speak(utterances, 3)
+
+    state, unused = bench.state, 3
+    assert not state.codes[unused].any()
+    assert not state.seen[unused].any()
+    assert not state.hidden[unused].any()
+    assert not state.cache.keys[:, unused].any()
+    assert state.cache.keys[:, :3].any()

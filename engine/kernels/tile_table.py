@@ -1,0 +1,104 @@
+"""Which product kernel, and with which tiles, for a weight's shape and a number of rows.
+
+Measured on an H200 by `python -m engine.bench --random 1.7b --tune`, 2026-11-29. What is not in
+the table goes to cuBLAS, which also does fp32 and long prompts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+STORE, ADD, SWIGLU = 0, 1, 2  # what becomes of the product
+
+Shape = tuple[int, int, int]  # outputs (of the result), inputs, kind
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One way to launch a product."""
+
+    kernel: str  # "vector", "slab", "loop"
+    features: int  # outputs per program
+    depth: int  # inputs per step
+    warps: int
+    stages: int = 1
+    splits: int = 1
+    prefetch: bool = False
+
+
+# shape → rows up to which → tile
+TILES: dict[Shape, dict[int, Tile | None]] = {
+    (4096, 2048, STORE): {
+        1: Tile("vector", 2, 2048, 4),
+        8: Tile("slab", 16, 256, 8),
+        64: None,
+    },
+    (2048, 2048, ADD): {
+        1: Tile("vector", 2, 2048, 4),
+        8: Tile("slab", 16, 256, 8),
+        32: Tile("loop", 64, 128, 4, 4, 8, True),
+        64: Tile("loop", 64, 128, 4, 4, 4, True),
+    },
+    (6144, 2048, SWIGLU): {
+        1: Tile("vector", 2, 2048, 4),
+        16: Tile("loop", 64, 128, 4, 4, 1, False),
+        64: Tile("loop", 64, 64, 4, 6, 1, False),
+    },
+    (2048, 6144, ADD): {
+        1: Tile("vector", 4, 2048, 4),
+        16: Tile("loop", 64, 128, 4, 4, 8, False),
+        64: Tile("loop", 64, 128, 4, 4, 4, False),
+    },
+    (3072, 2048, STORE): {
+        2: Tile("vector", 8, 2048, 4),
+        8: Tile("slab", 16, 256, 8),
+        64: None,
+    },
+    (4096, 1024, STORE): {
+        1: Tile("vector", 4, 1024, 4),
+        2: Tile("vector", 8, 1024, 4),
+        16: Tile("slab", 16, 256, 4),
+        32: Tile("loop", 64, 128, 4, 4, 1, False),
+        64: Tile("loop", 64, 128, 4, 4, 1, True),
+        128: None,
+    },
+    (1024, 2048, ADD): {
+        1: Tile("vector", 8, 2048, 4),
+        16: Tile("slab", 16, 256, 8),
+        32: Tile("loop", 64, 128, 4, 4, 8, True),
+        64: Tile("loop", 64, 128, 4, 4, 4, True),
+        128: Tile("loop", 64, 64, 4, 6, 4, True),
+    },
+    (3072, 1024, SWIGLU): {
+        1: Tile("vector", 2, 1024, 4),
+        2: Tile("slab", 8, 256, 4),
+        16: Tile("slab", 16, 256, 4),
+        32: Tile("loop", 16, 256, 4, 4, 1, False),
+        128: None,
+    },
+    (1024, 3072, ADD): {
+        1: Tile("vector", 4, 1024, 4),
+        2: Tile("vector", 2, 1024, 4),
+        8: Tile("loop", 64, 128, 4, 4, 8, True),
+        64: Tile("loop", 64, 128, 4, 4, 4, True),
+        128: None,
+    },
+    (2048, 1024, STORE): {
+        1: Tile("vector", 4, 1024, 4),
+        2: Tile("vector", 2, 1024, 4),
+        16: Tile("slab", 16, 256, 4),
+        32: None,
+        64: Tile("loop", 16, 256, 4, 4, 1, True),
+        128: None,
+    },
+}
+
+
+def tile_for(shape: Shape, rows: int, dtype: torch.dtype) -> Tile | None:
+    """Return the measured best, or None for cuBLAS."""
+    if dtype is not torch.bfloat16:
+        return None
+    table = TILES.get(shape, {})
+    return next((tile for most, tile in sorted(table.items()) if rows <= most), None)
