@@ -240,16 +240,9 @@ class EngineLoop:
             predicted = self.costs.predict(batch.stage, len(batch.works), batch.frames)
             self._observer.launched(batch, predicted, now)
         for work in batch.works:
-            utterance = work.utterance
-            if work.stage is Stage.CODEC and work.frames >= self._ladder[utterance.rung]:
-                utterance.rung = min(utterance.rung + 1, len(self._ladder) - 1)
-            utterance.advance(work.stage, work.frames)
-            self._policy.touch(utterance, now)
+            work.utterance.advance(work.stage, work.frames)
+            self._policy.touch(work.utterance, now)
         return True
-
-    @property
-    def _ladder(self) -> tuple[int, ...]:
-        return self._config.scheduler.chunk_ladder
 
     def _commit(self, now: float) -> None:
         while self._flights and self._flights[0].ticket.done():

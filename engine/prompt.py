@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.model.config import CheckpointConfig, TalkerConfig
-from engine.utterance import END_OF_TEXT, PADDING, Segment
+from engine.segment import END_OF_TEXT, PADDING, Segment
 
 AUTO = "auto"  # let the model tell the language from the text
 DIALECT_LANGUAGES = (AUTO, "chinese")  # in these a dialect speaker speaks the dialect

@@ -140,12 +140,18 @@ class Scheduler:
         return 0.0 if alone else self._costs.predict(Stage.PREDICTOR, self._fellows)
 
     def _chunk(self, utterance: Utterance, ready: int) -> int:
-        """Return the largest rung of the ladder that the waiting frames fill, up to the current."""
-        rungs = self._config.chunk_ladder
-        rung = utterance.rung
-        while rung and rungs[rung] > ready:
-            rung -= 1
-        return min(ready, max(rungs[rung], self._least(utterance)))
+        """Return the largest rung of the ladder that the waiting frames fill, up to the wanted."""
+        wanted = self._wanted(utterance)
+        if ready >= wanted:
+            return wanted
+        fitting = [rung for rung in self._config.chunk_ladder if rung <= ready]
+        return fitting[-1] if fitting and utterance.samples else ready
+
+    def _wanted(self, utterance: Utterance) -> int:
+        """Return the frames of the next chunk: one rung above the largest so far."""
+        ladder = self._config.chunk_ladder
+        larger = (rung for rung in ladder if rung > utterance.largest_chunk)
+        return max(next(larger, ladder[-1]), self._least(utterance))
 
     def _least(self, utterance: Utterance) -> int:
         """Return the frames of the first chunk: its sound must cover the making of the second.
@@ -170,8 +176,7 @@ class Scheduler:
         rests, frames still join now and then, and the listener's comfort sets the time.
         """
         utterance = work.utterance
-        full = work.frames >= max(self._config.chunk_ladder[utterance.rung], self._least(utterance))
-        if full or utterance.stalled:
+        if work.frames >= self._wanted(utterance) or utterance.stalled:
             return now
         if not utterance.samples:
             return inf

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from engine.api import FRAME_SAMPLES, SAMPLE_RATE, Info, Open
+from engine.segment import FRAMES_PER_CHARACTER, MIN_FRAMES
 from engine.text.feed import TextFeed
-from engine.utterance import FRAMES_PER_CHARACTER, MIN_FRAMES
 from engine.work import Batch, Outcome, Stage, Work
 
 VOICES = ("tone", "poison")  # an utterance in the voice "poison" fails at its third frame

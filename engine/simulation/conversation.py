@@ -20,11 +20,11 @@ from engine.api import (
     Open,
     Playback,
 )
+from engine.segment import FRAMES_PER_CHARACTER
 from engine.simulation.arrivals import Arrival
 from engine.simulation.listeners import TINY, Player
 from engine.simulation.network import Link, Network
 from engine.simulation.report import Reply
-from engine.utterance import FRAMES_PER_CHARACTER
 
 if TYPE_CHECKING:
     from engine.simulation.simulation import Simulation

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from engine.api import FRAME_SECONDS
+from engine.segment import FRAMES_PER_CHARACTER, Segment
 from engine.text.characters import DIGIT, NO_BREAK, Ruler, is_speakable, reach, weight
 from engine.text.layout import joined
 from engine.text.markup import Cleaner
 from engine.text.normalise import Normaliser
 from engine.text.sentences import first_cut, packed_cut, settled, word_cut
-from engine.utterance import FRAMES_PER_CHARACTER, Segment
 
 RUNAWAY_SECONDS = 2.0  # s of speech allowed to any segment
 RUNAWAY_PER_CHARACTER = 0.25  # s more for each; three times for Han, kana, Hangul and digits

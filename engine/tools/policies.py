@@ -139,7 +139,7 @@ class Baseline:
     def _chunk(self, utterance: Utterance) -> int:
         """Return the rung once it is full; what is left, by rungs, once no frame will join."""
         ready, rungs = utterance.ready_frames, self.config.chunk_ladder
-        rung = rungs[utterance.rung]
+        rung = next((each for each in rungs if each > utterance.largest_chunk), rungs[-1])
         if ready >= rung or not (utterance.stalled or not utterance.generating):
             return rung if ready >= rung else 0
         return max((each for each in rungs if each <= ready), default=0)

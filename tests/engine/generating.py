@@ -13,7 +13,7 @@ from engine.model.attention import allocate_cache
 from engine.model.checkpoint import Checkpoint
 from engine.prompt import Prompt, assemble, header, step_text
 from engine.sampling import Draw, Sampler, TalkerRules, predictor_knobs, talker_knobs
-from engine.utterance import MIN_FRAMES, Segment
+from engine.segment import MIN_FRAMES, Segment
 
 torch.set_num_threads(1)  # tiny matrices: more threads are slower
 

@@ -3,8 +3,8 @@
 import re
 from itertools import pairwise
 
+from engine.segment import Segment
 from engine.text.feed import TextFeed
-from engine.utterance import Segment
 
 # The Qwen2 split expression with `re`'s classes in place of \p{L} and \p{N}.
 PRE_TOKEN = re.compile(

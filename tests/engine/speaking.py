@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from engine.api import FRAME_SAMPLES, Audio, Open
 from engine.playback import PlaybackClock
-from engine.utterance import Segment, Utterance
+from engine.segment import Segment
+from engine.utterance import Utterance
 from engine.work import Outcome, Stage
 
 FRAME = bytes(2 * FRAME_SAMPLES)

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from engine.model.checkpoint import Checkpoint
+from engine.segment import Segment
 from engine.stages.predictor import PredictorStage
 from engine.stages.state import SlotState, allocate
 from engine.stages.talker import TalkerStage
-from engine.utterance import Segment, Utterance
+from engine.utterance import Utterance
 from engine.work import Outcome, Stage, Work
 from tests.engine.speaking import utterance
 

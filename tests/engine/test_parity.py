@@ -17,7 +17,7 @@ from engine.api import Sampling
 from engine.model.checkpoint import EMBEDDED, Checkpoint, load
 from engine.model.tokenizer import TextTokenizer
 from engine.prompt import step_text
-from engine.utterance import Segment
+from engine.segment import Segment
 from tests.engine.generating import Generated, generate, greedy, prompt_for
 from tests.engine.random_checkpoint import make
 from tests.parity.cases import TOKENIZED, Case, all_cases

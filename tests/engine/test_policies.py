@@ -12,7 +12,6 @@ from engine.simulation.report import Report
 from engine.simulation.simulation import Simulation
 from engine.tools.policies import ENTRANTS
 from engine.trace import Span, Trace
-from engine.work import Stage
 
 CONFIG = EngineConfig(model=ModelConfig(checkpoint="silent", slots=64, rows=64))
 

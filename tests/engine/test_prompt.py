@@ -4,7 +4,7 @@ import pytest
 
 from engine.model.config import CheckpointConfig, read_config
 from engine.prompt import Prompt, assemble, header, languages, step_text
-from engine.utterance import Segment
+from engine.segment import Segment
 from tests.engine.random_checkpoint import CODES, make
 
 PAD, BOS, EOS = 1015, 1016, 1017

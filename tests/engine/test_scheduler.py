@@ -8,7 +8,8 @@ from engine.api import FRAME_SECONDS, Info
 from engine.config import SchedulerConfig
 from engine.costs import CostModel
 from engine.scheduler import Scheduler
-from engine.utterance import Segment, Utterance
+from engine.segment import Segment
+from engine.utterance import Utterance
 from engine.work import Batch, Stage
 from tests.engine.speaking import EOS, decode, run, segment, speak, utterance
 
@@ -40,7 +41,7 @@ def playing(*, sent: float, slot: int = 0, **options: object) -> Utterance:
     result = utterance(segment(limit=999), slot=slot, **options)
     speak(result, 4)
     decode(result, 4)
-    result.rung = 2
+    result.largest_chunk = 2
     result.clock.audio_sent(sent, 0.0)
     return result
 
@@ -134,7 +135,7 @@ def test_what_was_said_is_not_held_back_while_text_is_awaited() -> None:
     each = utterance(Segment(0, 5, [1], closed=False, frames_limit=99), finished=False)
     speak(each, 1)
     decode(each, 1)
-    each.rung = 1
+    each.largest_chunk = 1
     each.segment.tokens.append(2)  # type: ignore[union-attr]
     run(each, Stage.TALKER)
     run(each, Stage.PREDICTOR)
@@ -184,7 +185,7 @@ def test_frame_begun_is_finished_before_a_rest() -> None:
 
 def test_resting_utterance_sends_what_it_has_before_comfort_ends() -> None:
     each = playing(sent=2.0, max_lead=3.0)
-    each.rung = 4
+    each.largest_chunk = 8
     for _ in range(6):
         run(each, Stage.TALKER)
         run(each, Stage.PREDICTOR)

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.api import FRAME_SAMPLES, Audio, Ended
-from engine.utterance import END_OF_TEXT, PADDING, Segment
+from engine.segment import END_OF_TEXT, PADDING, Segment
 from engine.work import Stage
 from tests.engine.speaking import EOS, NoTrim, decode, run, segment, speak, utterance
 
