@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
 from rich.console import Console
@@ -85,11 +85,17 @@ def show(console: Console, runs: Sequence[Run]) -> None:
     table.add_column("")
     for run in runs:
         table.add_column(heading(run), justify="right")
+    for name, cells in _known(runs):
+        table.add_row(name, *cells)
+    console.print(table)
+
+
+def _known(runs: Sequence[Run]) -> Iterator[tuple[str, list[str]]]:
+    """The rows that any run has a figure for."""
     for name, cell in ROWS:
         cells = [cell(run) for run in runs]
         if any(each != "–" for each in cells):
-            table.add_row(name, *cells)
-    console.print(table)
+            yield name, cells
 
 
 def show_differences(console: Console, differences: Sequence[Difference]) -> None:
@@ -141,9 +147,9 @@ def page(runs: Sequence[Run], command: Sequence[str]) -> str:
     head = "".join(f"<th>{escape(heading(run))}</th>" for run in runs)
     rows = "\n".join(
         f"<tr><th>{escape(name)}</th>"
-        + "".join(f"<td>{escape(cell(run))}</td>" for run in runs)
+        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
         + "</tr>"
-        for name, cell in ROWS
+        for name, cells in _known(runs)
     )
     shown = escape(" ".join(["playhead bench", *command]))
     return PAGE.format(drawing=drawing(runs), head=head, rows=rows, command=shown)
@@ -156,7 +162,8 @@ PAGE = """<!doctype html>
 <style>
 body {{ font: 14px system-ui, sans-serif; margin: 2rem; }}
 table {{ border-collapse: collapse; }}
-th, td {{ padding: 0.2rem 0.6rem; border-bottom: 1px solid #ddd; text-align: right; }}
+th, td {{ padding: 0.2rem 0.6rem; border-bottom: 1px solid #ddd; text-align: right;
+  white-space: nowrap; }}
 th:first-child {{ text-align: left; font-weight: normal; }}
 </style>
 {drawing}
