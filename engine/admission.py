@@ -21,6 +21,7 @@ from engine.work import Stage
 HORIZON = 2.0  # s ahead that the prediction looks
 MOMENTS = (0.1, 0.25, 0.5, 1.0, HORIZON)  # s ahead at which listeners are checked
 POOR = 0.3  # s of sound ahead below which a listener's chunks are small
+LOOK_EVERY = 0.005  # s between looks at whether a held utterance fits by now
 RETRY_AFTER = 0.5  # s: in that time one of eight replies of four seconds ends
 
 
@@ -43,7 +44,8 @@ class Admission:
     """
 
     def __init__(self, config: SchedulerConfig, costs: CostModel, slots: int) -> None:
-        self.held: deque[Held] = deque()
+        self._held: deque[Held] = deque()
+        self._look_at = -inf
         self._config = config
         self._costs = costs
         self._slots = slots
@@ -64,16 +66,38 @@ class Admission:
 
     def hold(self, options: Open, now: float) -> None:
         """Keep an utterance that was not admitted for a little while."""
-        self.held.append(Held(options, now + self._config.hold))
+        self._held.append(Held(options, now + self._config.hold))
 
     def waiting(self, name: str) -> Held | None:
         """Return the held utterance of that name."""
-        return next((each for each in self.held if each.options.utterance == name), None)
+        return next((each for each in self._held if each.options.utterance == name), None)
+
+    def drop(self, held: Held) -> None:
+        """Forget a held utterance that gave up."""
+        self._held.remove(held)
+
+    def next_in(self, live: Collection[Utterance], now: float) -> Held | None:
+        """Take out the first held utterance if there is room now; first come, first served."""
+        if not self._held or now < self._look_at:
+            return None
+        if self.admits(self._held[0].options, live, now):
+            return self._held.popleft()
+        self._look_at = now + LOOK_EVERY  # a full device has better things to do
+        return None
+
+    def expired(self, now: float) -> Held | None:
+        """Take out the first held utterance if it has waited long enough."""
+        return self._held.popleft() if self._held and self._held[0].until <= now else None
+
+    @property
+    def busy(self) -> bool:
+        """Whether anyone is held."""
+        return bool(self._held)
 
     @property
     def wakes_at(self) -> float:
         """When the first held utterance has waited long enough, s."""
-        return self.held[0].until if self.held else inf
+        return self._held[0].until if self._held else inf
 
     def _fair(self, key: str, live: Collection[Utterance]) -> bool:
         """On a device that is nearly full, nobody gets more than an equal share."""

@@ -8,7 +8,6 @@ here imports torch until a `LocalEngine` starts.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
@@ -31,8 +30,8 @@ from engine.api import (
     Status,
 )
 from engine.config import EngineConfig
-from engine.thread import EngineThread
-from engine.wire import Decoder, WireError, encode, greeting, split_address
+from engine.thread import EngineThread, call_in
+from engine.wire import Decoder, encode, greeting, split_address
 
 logger = logging.getLogger(__name__)
 
@@ -165,15 +164,10 @@ class LocalEngine(EngineClient):
     async def start(self) -> None:
         """Load the model on the engine thread."""
         loop = asyncio.get_running_loop()
-
-        def call(function: object, *args: object) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop may be gone: nobody listens
-                loop.call_soon_threadsafe(function, *args)  # type: ignore[arg-type]
-
         self._thread = EngineThread(
             self._config,
-            deliver=lambda events: call(self._deliver, events),
-            died=lambda error: call(self._lose, "engine_lost"),
+            deliver=lambda events: call_in(loop, self._deliver, events),
+            died=lambda error: call_in(loop, self._lose, "engine_lost"),
         )
         self._thread.start()
         self._info = await asyncio.to_thread(self._thread.wait_ready)
@@ -234,20 +228,19 @@ class RemoteEngine(EngineClient):
             self._writer.write(encode(command))
 
     async def _keep(self, connected: asyncio.Event) -> None:
+        """Connect again whenever the connection ends, for whatever reason."""
         pause = RECONNECT_FIRST
         while True:
             try:
-                async for _ in self._session():
-                    connected.set()
-                    pause = RECONNECT_FIRST
-            except (OSError, TimeoutError, WireError, EngineGone) as error:
-                logger.warning("engine lost address=%s reason=%r", self._address, error)
+                await self._session(connected)
+            except Exception as error:  # it may be anything a socket or its sender can do
+                logger.warning("engine_lost address=%s reason=%r", self._address, error)
+            pause = RECONNECT_FIRST if self.alive else min(2 * pause, RECONNECT_LAST)
             self._lose("engine_lost")
             await asyncio.sleep(pause)
-            pause = min(2 * pause, RECONNECT_LAST)
 
-    async def _session(self) -> AsyncIterator[None]:
-        """One connection: yields once when the engine has greeted, returns when it ends."""
+    async def _session(self, connected: asyncio.Event) -> None:
+        """One connection, until it ends. Raises OSError, TimeoutError, WireError, EngineGone."""
         kind, place = self._place
         if kind == "unix":
             reader, writer = await asyncio.open_unix_connection(place)
@@ -261,7 +254,7 @@ class RemoteEngine(EngineClient):
                 for message in decoder.feed(received):
                     if isinstance(message, Info):
                         self._info, self._writer, self.alive = message, writer, True
-                        yield
+                        connected.set()
                     elif not isinstance(message, Command):
                         self._dispatch(message)
             raise EngineGone(f"engine at {self._address}: closed the connection")

@@ -44,7 +44,7 @@ class SchedulerConfig:
     patience: float = (
         0.06  # start-up urgency: an unspoken utterance is due this long after it opened
     )
-    margin: float = 0.025  # start this much before the latest moment (network, client work)
+    margin: float = 0.025  # start this much before the latest moment: jitter of host and network
     chunk_ladder: tuple[int, ...] = (1, 2, 4, 8, 12)  # frames per chunk, growing with the lead
     stock: float = 0.9  # s of sound made ahead up to which an utterance is worth a launch
     comfort: float = 0.5  # s of sound sent ahead below which a resting utterance sends what it has
@@ -146,12 +146,12 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return _build(typing.cast(type[Any], hint), value, where)
     if typing.get_origin(hint) is tuple:
         if not isinstance(value, list):
-            raise ConfigError(f"{where}: want a list, got: {value!r}")
+            raise ConfigError(f"{where}: want a list, got: {_kind(value)}")
         item = typing.get_args(hint)[0]
         return tuple(_value(item, each, where) for each in value)
     if typing.get_origin(hint) is dict:
         if not isinstance(value, dict):
-            raise ConfigError(f"{where}: want a table, got: {value!r}")
+            raise ConfigError(f"{where}: want a table, got: {_kind(value)}")
         item = typing.get_args(hint)[1]
         return {key: _value(item, each, f"{where}.`{key}`") for key, each in value.items()}
     if typing.get_origin(hint) is types.UnionType:
@@ -163,3 +163,8 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     if hint is float and not math.isfinite(value):
         raise ConfigError(f"{where}: want a finite number, got: {value!r}")
     return value
+
+
+def _kind(value: object) -> str:
+    """Name a value's type and not the value: lists hold secrets."""
+    return type(value).__name__

@@ -112,7 +112,7 @@ class EngineLoop:
     @property
     def busy(self) -> bool:
         """Whether any utterance is live or waits to be admitted."""
-        return bool(len(self._live) or self._admission.held)
+        return bool(len(self._live)) or self._admission.busy
 
     def wake_at(self, now: float) -> float:
         """Return when time alone makes something ready, s; `inf`: only a command can."""
@@ -172,34 +172,24 @@ class EngineLoop:
             self._emit(Ended(name, "refused", "utterance_exists"))
         elif code := self._stages.check(options):
             self._emit(Ended(name, "refused", code))
-        elif not self._admission.held and self._fits(options, now):
+        elif not self._admission.busy and self._admission.admits(options, self._live, now):
             self._begin(options, now)
         else:
             self._admission.hold(options, now)
 
-    def _fits(self, options: Open, now: float) -> bool:
-        return self._admission.admits(options, list(self._live), now)
-
     def _admit(self, now: float) -> None:
-        """Let held utterances in, first come first served; refuse those that waited too long."""
-        held = self._admission.held
-        while held:
-            first = held[0]
-            if self._fits(first.options, now):
-                held.popleft()
-                self._begin(first.options, now)
-                for command in first.commands:
-                    self._apply(command, now)
-            elif first.until <= now:
-                held.popleft()
-                name = first.options.utterance
-                self._emit(Ended(name, "refused", "overloaded", retry_after=RETRY_AFTER))
-            else:
-                return
+        """Let held utterances in as room comes; refuse those that waited too long."""
+        while held := self._admission.next_in(self._live, now):
+            self._begin(held.options, now)
+            for command in held.commands:
+                self._apply(command, now)
+        while held := self._admission.expired(now):
+            name = held.options.utterance
+            self._emit(Ended(name, "refused", "overloaded", retry_after=RETRY_AFTER))
 
     def _while_held(self, held: Held, command: Command) -> None:
         if isinstance(command, Cancel):
-            self._admission.held.remove(held)
+            self._admission.drop(held)
             self._emit(Ended(command.utterance, "cancelled"))
         else:
             held.commands.append(command)

@@ -26,6 +26,9 @@ class Register:
     def __len__(self) -> int:
         return len(self._utterances)
 
+    def __contains__(self, utterance: object) -> bool:
+        return utterance in self._utterances.values()
+
     def __iter__(self) -> Iterator[Utterance]:
         return iter(self._utterances.values())
 

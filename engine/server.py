@@ -14,11 +14,20 @@ import os
 
 from engine import api
 from engine.config import EngineConfig
-from engine.thread import EngineThread
-from engine.wire import Decoder, Message, WireError, encode, greeting, split_address
+from engine.thread import EngineThread, call_in
+from engine.wire import (
+    TOKEN_VARIABLE,
+    Decoder,
+    Message,
+    WireError,
+    encode,
+    greeting,
+    split_address,
+)
 
 logger = logging.getLogger(__name__)
 
+GREETING_SECONDS = 5.0  # until a gateway must have said hello
 BACKLOG = 16 << 20  # bytes waiting for one gateway before it counts as stuck
 
 
@@ -34,8 +43,8 @@ class EngineServer:
         self._info: api.Info | None = None
         self._thread = EngineThread(
             config,
-            deliver=lambda events: self._call(self._deliver, events),
-            died=lambda error: self._call(self._died.set),
+            deliver=lambda events: call_in(self._loop, self._deliver, events),
+            died=lambda error: call_in(self._loop, self._died.set),
         )
 
     async def serve(self, listening: asyncio.Event | None = None) -> None:
@@ -64,6 +73,8 @@ class EngineServer:
                 os.unlink(place)
             return await asyncio.start_unix_server(self._serve_gateway, place)
         host, _, port = place.rpartition(":")
+        if not os.environ.get(TOKEN_VARIABLE):
+            logger.warning("engine_open_to_all address=%s set=%s", self.address, TOKEN_VARIABLE)
         return await asyncio.start_server(self._serve_gateway, host, int(port))
 
     async def _serve_gateway(
@@ -82,7 +93,7 @@ class EngineServer:
             self._forget(writer)
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        line = await asyncio.wait_for(reader.readline(), 5)
+        line = await asyncio.wait_for(reader.readline(), GREETING_SECONDS)
         if not hmac.compare_digest(line.strip(), greeting().strip()):
             raise WireError("wire: wrong token or api version in the hello")
         assert self._info is not None
@@ -120,8 +131,3 @@ class EngineServer:
         for utterance in [name for name, owner in self._gateways.items() if owner is writer]:
             del self._gateways[utterance]
             self._thread.send(api.Cancel(utterance))
-
-    def _call(self, function: object, *args: object) -> None:
-        """Run on the event loop; the engine thread may outlive it by a moment."""
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(function, *args)  # type: ignore[arg-type]

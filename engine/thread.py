@@ -6,6 +6,8 @@ when time alone makes something ready.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
 import logging
 import queue
@@ -86,10 +88,10 @@ class EngineThread:
             self._ready.set()
             self._turn_forever(loop, outbox)
         except BaseException as error:  # whatever ends this thread ends the engine: say so once
+            if self._ready.is_set() or not isinstance(error, EngineError):
+                logger.exception("engine_died")
             self._error = error
             self._ready.set()
-            if not isinstance(error, EngineError):
-                logger.exception("engine died")
             self._died(error)
 
     def _prepare(self, stages: Stages) -> tuple[EngineLoop, list[Event]]:
@@ -147,6 +149,12 @@ class EngineThread:
             if command is not None:
                 commands.append(command)
         return commands
+
+
+def call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:
+    """Call on an event loop from another thread; a loop that is gone has nobody to tell."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *args)
 
 
 def _warm_up(info: Info, together: int) -> list[Command]:

@@ -83,7 +83,6 @@ class GatewayConfig:
     age: float = 3_600.0  # s a session lives; open utterances drain
     drain: float = 20.0  # s open utterances may take to end on SIGTERM
     self_test: str = "Ready."  # spoken once at start, before readiness is told; empty: none
-    lab: bool = False  # serve /lab/ and the live scheduler view
     log_format: str = "text"  # "text" or "json"
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     opus: OpusConfig = field(default_factory=OpusConfig)

@@ -88,7 +88,7 @@ def test_tables_of_other_processes_are_not_looked_into(tmp_path: Path) -> None:
         ("[engine.model]\nslots = true\n", "`slots`: want int, got: True"),
         ("[engine.model]\nslots = 8.5\n", "`slots`: want int, got: 8.5"),
         ("[engine.model]\ncheckpoint = 7\n", "`checkpoint`: want str, got: 7"),
-        ("[engine.scheduler]\nchunk_ladder = 4\n", "`chunk_ladder`: want a list, got: 4"),
+        ("[engine.scheduler]\nchunk_ladder = 4\n", "`chunk_ladder`: want a list, got: int"),
         ("[engine.scheduler]\nchunk_ladder = [1, 'a']\n", "`chunk_ladder`: want int, got: 'a'"),
         ("[engine]\nmodel = 'embedded'\n", "`model`: want a table, got: 'embedded'"),
         ("engine = 1\n", "`engine`: want a table, got: 1"),
