@@ -23,7 +23,7 @@ SHARE_SCALE = 0.5  # a lone point: doubling what it was measured for costs half 
 
 
 class CostTable:
-    """Seconds of a launch: straight lines between measured points, and beyond the last two.
+    """Seconds of a launch: straight lines between measured points and beyond them.
 
     Args:
         launches: measured points, in any order; every stage needs one.
@@ -39,6 +39,10 @@ class CostTable:
         missing = [stage.value for stage in Stage if stage not in self._lines]
         if missing:
             raise ConfigError(f"{name}: every stage needs a launch; missing: {', '.join(missing)}")
+        self._least = {
+            stage: min(seconds for of, *_, seconds in self.launches if of is stage)
+            for stage in Stage
+        }
         self._known: dict[tuple[Stage, int, int], float] = {}
 
     def __call__(self, stage: Stage, rows: int, frames: int) -> float:
@@ -47,7 +51,7 @@ class CostTable:
         if key not in self._known:
             lines = self._lines[stage]
             line = [(at, _on_line(points, frames)) for at, points in lines.items()]
-            self._known[key] = _on_line(line, rows)
+            self._known[key] = max(self._least[stage], _on_line(line, rows))
         return self._known[key]
 
 
@@ -77,11 +81,11 @@ def _launch(entry: dict[str, Any], where: str) -> Launch:
 
 
 def _on_line(points: Line, at: int) -> float:
-    """Return the value at `at` of the polygon through `points`, never below its least value."""
+    """Return the value at `at` of the polygon through `points`."""
     if len(points) == 1:
         place, seconds = points[0]
         return seconds * max(1.0, 1 + SHARE_SCALE * (at / place - 1))
     last = len(points) - 1
     right = min(last, max(1, bisect_right(points, (at, float("inf")))))
     (x0, y0), (x1, y1) = points[right - 1], points[right]
-    return max(points[0][1] / 2, y0 + (y1 - y0) * (at - x0) / (x1 - x0))
+    return y0 + (y1 - y0) * (at - x0) / (x1 - x0)
