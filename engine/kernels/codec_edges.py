@@ -194,8 +194,9 @@ def _leave(
         factor = tl.load(weight + tap * channels + channel, mask=in_channel, other=0.0)
         total += tl.sum(values.to(tl.float32) * factor.to(tl.float32)[None, :], 1)
     total += tl.load(bias)
-    finite = tl.sum(((tl.abs(total) < float("inf")) | ~in_time).to(tl.int32), 0) == SAMPLES
-    total = tl.minimum(tl.maximum(total, -1.0), 1.0) * FULL
+    fine = tl.abs(total) < float("inf")
+    finite = tl.sum((fine | ~in_time).to(tl.int32), 0) == SAMPLES
+    total = tl.where(fine, tl.minimum(tl.maximum(total, -1.0), 1.0) * FULL, 0.0)
     place = sound + row * sound_row + t
     tl.store(place, tl.floor(total + 0.5).to(tl.int16), mask=in_time)
     tl.store(sound + row * sound_row + samples + tl.program_id(0), finite.to(tl.int16))

@@ -8,41 +8,16 @@ several programs share is added up by the last of them in a fixed order, whoever
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.codec_launch import PROGRAM_VALUES, Scratch, options, sine
-from engine.kernels.codec_tiles import Tile, choose
+from engine.kernels.codec_launch import PROGRAM_VALUES, Scratch, fetch, options, sine
+from engine.kernels.codec_product import Mix, Product, Wave
+from engine.kernels.codec_tiles import Tile, choose, choose_mixed
 from engine.kernels.pieces import follow
 
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """A layer's matrix."""
-
-    weight: Tensor  # (outputs, taps * inputs), oldest tap first
-    bias: Tensor | None  # (outputs,) fp32
-    inputs: int  # channels of one tap
-    dilation: int = 1
-    eps: float = 0.0  # > 0: divide each input row by its root mean square
-    gated: bool = False  # outputs are (gate, up) pairs: silu(gate) * up comes out
-
-    @property
-    def outputs(self) -> int:
-        """Values that come out per column."""
-        return self.weight.shape[0] // (2 if self.gated else 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Wave:
-    """A SnakeBeta: x + sin(x * frequency)^2 * gain."""
-
-    frequency: Tensor  # (channels,) fp32
-    gain: Tensor  # (channels,) fp32
+FETCHED_ROWS = 2048  # of a product: with more, reading weights is not what takes the time
 
 
 def multiply(
@@ -51,6 +26,7 @@ def multiply(
     scratch: Scratch,
     *,
     length: int,
+    mix: Mix | None = None,
     out: Tensor | None = None,
     residual: Tensor | None = None,
     wave: Wave | None = None,
@@ -60,6 +36,7 @@ def multiply(
     """Compute a layer for `length` columns of every row.
 
     Args:
+        mix: what else becomes of the product before bias and residual of `out`.
         out: where bias and residual have been added; may be `residual`.
         wave: what `activated` applies to the same values; without it, GELU.
         tile: instead of the one that `choose` picks.
@@ -69,19 +46,24 @@ def multiply(
     """
     rows, depth, columns = x.shape[0], product.weight.shape[1], product.weight.shape[0]
     count = rows * length
-    tile = tile or choose(
-        count,
-        columns,
-        depth,
-        inputs=product.inputs,
-        whole=product.eps > 0,
-        itemsize=product.weight.itemsize,
-    )
+    if tile is None and mix:
+        tile = choose_mixed(count, columns, depth, inputs=product.inputs)
+    elif tile is None:
+        tile = choose(
+            count,
+            columns,
+            depth,
+            inputs=product.inputs,
+            whole=product.eps > 0,
+            itemsize=product.weight.itemsize,
+        )
+    assert not mix or (tile.split == 1 and tile.columns >= columns), "a mix needs all columns"
     assert tile.split == 1 or not product.eps, "a shared sum knows no root mean square"
     grid = (triton.cdiv(count, tile.rows) * triton.cdiv(columns, tile.columns), tile.split)
     assert tile.split == 1 or grid[0] * tile.split * tile.rows * tile.columns <= PROGRAM_VALUES
     once = tile.stages == 0
     step = triton.next_power_of_2(depth) // tile.warps if once else tile.depth
+    aligned = product.inputs % step == 0 and depth % step == 0
     _multiply[grid](
         x,
         product.weight,
@@ -91,6 +73,10 @@ def multiply(
         activated,
         wave.frequency if wave else None,
         wave.gain if wave else None,
+        mix.product.weight if mix else None,
+        mix.product.bias if mix else None,
+        mix.wave.frequency if mix else None,
+        mix.wave.gain if mix else None,
         scratch.parts,
         scratch.arrivals,
         length,
@@ -107,7 +93,8 @@ def multiply(
         product.eps,
         NORM=product.eps > 0,
         GATED=product.gated,
-        ALIGNED=product.inputs % step == 0 and depth % step == 0,
+        ALIGNED=aligned,
+        FETCH=aligned and step >= 32 and not once and count <= FETCHED_ROWS,
         ROWS=tile.rows,
         COLUMNS=tile.columns,
         STEP=step,
@@ -120,13 +107,22 @@ def multiply(
 
 @triton.jit
 def _finish(
-    total, bias, residual, out, activated, frequency, gain, m, n, length, count, columns, channels,
-    residual_row, out_row, activated_row,
-    GATED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PLAIN: tl.constexpr,
+    total, bias, mix, mix_bias, mix_frequency, mix_gain, residual, out, activated, frequency, gain,
+    m, n, length, count, columns, channels, residual_row, out_row, activated_row,
+    GATED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+    PLAIN: tl.constexpr,
 ):  # fmt: skip
-    """Bias, gate, residual, activation, store."""
+    """Bias, mix, gate, residual, activation, store."""
     if bias is not None:
         total += tl.load(bias + n, mask=n < columns, other=0.0)[None, :]
+    if mix is not None:
+        wave = sine(total * tl.load(mix_frequency + n, mask=n < columns, other=0.0)[None, :], PLAIN)
+        total += wave * wave * tl.load(mix_gain + n, mask=n < columns, other=0.0)[None, :]
+        k = tl.arange(0, COLUMNS)
+        known = (k < columns)[:, None] & (n < columns)[None, :]
+        weight = tl.load(mix + n[None, :] * columns + k[:, None], mask=known, other=0.0)
+        total = tl.dot(total.to(weight.dtype), weight, input_precision=PRECISION)
+        total += tl.load(mix_bias + n, mask=n < columns, other=0.0)[None, :]
     if GATED:
         gate, up = tl.split(total.reshape(ROWS, COLUMNS // 2, 2))
         total = gate / (1.0 + tl.exp(-gate)) * up
@@ -154,10 +150,11 @@ def _finish(
 
 @triton.jit(do_not_specialize=["length", "count"])
 def _multiply(
-    x, weight, bias, residual, out, activated, frequency, gain, parts, arrivals,
+    x, weight, bias, residual, out, activated, frequency, gain, mix, mix_bias, mix_frequency,
+    mix_gain, parts, arrivals,
     length, count, depth, columns, inputs, jump, channels,
     x_row, residual_row, out_row, activated_row, eps,
-    NORM: tl.constexpr, GATED: tl.constexpr, ALIGNED: tl.constexpr,
+    NORM: tl.constexpr, GATED: tl.constexpr, ALIGNED: tl.constexpr, FETCH: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr, STAGES: tl.constexpr,
     SPLIT: tl.constexpr, WARPS: tl.constexpr, PRECISION: tl.constexpr, PLAIN: tl.constexpr,
     CHAINED: tl.constexpr,
@@ -167,8 +164,10 @@ def _multiply(
     down, across = tl.cdiv(count, ROWS), tl.cdiv(columns, COLUMNS)
     group = tile // (8 * across)
     height = tl.minimum(down - group * 8, 8)
-    m = (group * 8 + (tile % (8 * across)) % height) * ROWS + tl.arange(0, ROWS)
-    n = ((tile % (8 * across)) // height) * COLUMNS + tl.arange(0, COLUMNS)
+    top = group * 8 + (tile % (8 * across)) % height
+    m = top * ROWS + tl.arange(0, ROWS)
+    left = ((tile % (8 * across)) // height) * COLUMNS
+    n = left + tl.arange(0, COLUMNS)
     row = m // length
     place = row * x_row + (m - row * length) * inputs
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
@@ -192,11 +191,16 @@ def _multiply(
             a = a.to(tl.float32)
             squares = tl.sum(tl.sum(a * a, 2), 0)
     else:
-        follow(CHAINED)
         steps = tl.cdiv(depth, STEP)
         share = tl.cdiv(steps, SPLIT)
         first = tl.program_id(1) * share
         last = tl.minimum(first + share, steps)
+        if CHAINED and FETCH:  # noqa: SIM102 (the first is known when compiling)
+            if top == 0:
+                column = left + tl.arange(0, COLUMNS)
+                start = weight + tl.minimum(column, columns - 1) * depth + first * STEP
+                fetch(start, (last - first) * STEP, COLUMNS, WARPS)
+        follow(CHAINED)
         weight_place = n * depth
         for step in tl.range(first, last, num_stages=STAGES):
             k = step * STEP + tl.arange(0, STEP)
@@ -217,8 +221,9 @@ def _multiply(
         total *= tl.rsqrt(squares / depth + eps)[:, None]
     if SPLIT == 1:
         _finish(
-            total, bias, residual, out, activated, frequency, gain, m, n, length, count, columns,
-            channels, residual_row, out_row, activated_row, GATED, ROWS, COLUMNS, PLAIN,
+            total, bias, mix, mix_bias, mix_frequency, mix_gain, residual, out, activated,
+            frequency, gain, m, n, length, count, columns, channels, residual_row, out_row,
+            activated_row, GATED, ROWS, COLUMNS, PRECISION, PLAIN,
         )  # fmt: skip
     else:
         inside = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -233,33 +238,7 @@ def _multiply(
                 total += tl.load(shared + other * ROWS * COLUMNS, cache_modifier=".cg")
             tl.store(arrivals + tile, 0)
             _finish(
-                total, bias, residual, out, activated, frequency, gain, m, n, length, count,
-                columns, channels, residual_row, out_row, activated_row, GATED, ROWS, COLUMNS,
-                PLAIN,
+                total, bias, mix, mix_bias, mix_frequency, mix_gain, residual, out, activated,
+                frequency, gain, m, n, length, count, columns, channels, residual_row, out_row,
+                activated_row, GATED, ROWS, COLUMNS, PRECISION, PLAIN,
             )  # fmt: skip
-
-
-def reference(
-    x: Tensor, product: Product, *, length: int, residual: Tensor | None, wave: Wave | None
-) -> tuple[Tensor, Tensor]:
-    """Compute in fp64 what `multiply` stores in `out` and `activated`: (rows, length, outputs)."""
-    weight = product.weight.double().unflatten(1, (-1, product.inputs))
-    x = x.double()
-    windows = [
-        x[:, tap * product.dilation :][:, :length] for tap in range(weight.shape[1])
-    ]  # (rows, length, inputs) each
-    total = sum(window @ weight[:, tap].T for tap, window in enumerate(windows))
-    assert isinstance(total, Tensor)
-    if product.eps:
-        total = total * (windows[0].square().mean(-1, keepdim=True) + product.eps).rsqrt()
-    if product.bias is not None:
-        total = total + product.bias
-    if product.gated:
-        total = torch.nn.functional.silu(total[..., 0::2]) * total[..., 1::2]
-    if residual is not None:
-        total = total + residual.reshape(total.shape)
-    if wave is None:
-        return total, torch.nn.functional.gelu(total)
-    channels = total.unflatten(2, (-1, len(wave.gain)))
-    waved = channels + (channels * wave.frequency).sin().square() * wave.gain
-    return total, waved.flatten(2)

@@ -67,3 +67,24 @@ def sine(x, PLAIN: tl.constexpr):
     else:
         turns = x * 0.3183098861837907
         return libdevice.fast_sinf((turns - libdevice.rint(turns)) * 3.141592653589793)
+
+
+@triton.jit
+def fetch(start, count, COLUMNS: tl.constexpr, WARPS: tl.constexpr):
+    """Ask for the `count` values behind each of COLUMNS pointers in the L2 cache.
+
+    A kernel that waits for the one before it has nothing better to do. A piece per thread, of
+    16-byte multiples.
+    """
+    PIECES: tl.constexpr = WARPS * 32 // COLUMNS if COLUMNS < WARPS * 32 else 1
+    piece = count // PIECES
+    address = start[:, None] + tl.arange(0, PIECES)[None, :] * piece
+    size = piece * (start.dtype.element_ty.primitive_bitwidth // 8)
+    tl.inline_asm_elementwise(
+        "cp.async.bulk.prefetch.L2.global [$1], $2; mov.u32 $0, 0;",
+        "=r,l,r",
+        [address.to(tl.int64), size],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )

@@ -41,10 +41,10 @@ def choose(rows: int, columns: int, depth: int, *, inputs: int, whole: bool, ite
         itemsize: bytes of an operand.
     """
     if itemsize == 2:
-        measured = _table().get(key(rows, columns, depth))
+        measured = _measured(rows, columns, depth)
         if measured:
             return measured
-    if rows <= FEW and depth <= ONCE_DEPTH:
+    if rows <= FEW and 64 <= depth <= ONCE_DEPTH:  # each of four warps sums 16 or more
         return Tile(FEW, 16, depth, 4, 0)
     step = _step(inputs, 128 // itemsize)
     if rows <= 2 * FEW:
@@ -55,6 +55,19 @@ def choose(rows: int, columns: int, depth: int, *, inputs: int, whole: bool, ite
             return large
         size = Tile(32 if rows <= 128 else 64, 32, step, 4, 4)
     return size if whole else _split(size, rows, columns, depth)
+
+
+def choose_mixed(rows: int, columns: int, depth: int, *, inputs: int) -> Tile:
+    """Pick the tile of a convolution with a mix behind it: one program sees all columns."""
+    wide = max(16, 1 << (columns - 1).bit_length())
+    tile = Tile(32 if rows < 64 * PROGRAMS else 128, wide, _step(inputs, 32), 4, 4)
+    return _measured(rows, columns, depth + columns) or tile
+
+
+def _measured(rows: int, columns: int, depth: int) -> Tile | None:
+    """Look up a product, or the like one of half or a quarter as many rows."""
+    names = (key(max(1, rows >> shift), columns, depth) for shift in range(3))
+    return next((_table()[name] for name in names if name in _table()), None)
 
 
 def _largest(rows: int, columns: int, step: int, itemsize: int) -> Tile | None:

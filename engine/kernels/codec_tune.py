@@ -22,18 +22,26 @@ from triton.runtime.errors import OutOfResources
 
 from engine.kernels import codec_tiles
 from engine.kernels.codec_bench import full_size_codec, replay_seconds
-from engine.kernels.codec_gemm import Product, multiply
+from engine.kernels.codec_gemm import multiply
 from engine.kernels.codec_launch import Scratch
+from engine.kernels.codec_product import Product
 from engine.kernels.codec_tiles import FEW, ONCE_DEPTH, Tile
 from engine.model import codec_fused
 from engine.model.codec_fused import FusedCodec
 
-SHAPES = [(1, 1), (1, 2), (1, 4), (8, 1), (4, 4), (32, 1), (16, 4), (32, 4), (32, 8), (32, 12)]
+SHAPES = [
+    (1, 1), (1, 2), (1, 4), (8, 1), (4, 4), (32, 1), (16, 4), (32, 4), (32, 8), (32, 12), (64, 8),
+    (64, 12),
+]  # fmt: skip
 CACHE_BYTES = 128 << 20  # twice the L2 cache
 MOST_COPIES = 16
 SILENT = ("enter", "attend", "refine", "recall", "remember", "leave")  # other kernels of a step
 
 SMALL = [(32, 128, 4, 4), (32, 64, 4, 5), (64, 64, 4, 4)]  # columns, depth, warps, stages
+MIXED = [  # rows, depth, warps, stages
+    (32, 32, 4, 5), (64, 32, 4, 4), (64, 32, 4, 5), (128, 32, 4, 4), (128, 32, 8, 4),
+    (128, 32, 8, 5), (64, 64, 4, 4), (128, 64, 8, 3), (256, 32, 8, 4),
+]  # fmt: skip
 LARGE = [
     Tile(32, 32, 64, 4, 4),
     Tile(64, 32, 64, 4, 4),
@@ -60,7 +68,8 @@ class Call:
     def size(self) -> tuple[int, int, int]:
         """Rows, columns and depth of the product."""
         rows = self.x.shape[0] * self.others["length"]
-        return rows, self.product.weight.shape[0], self.product.weight.shape[1]
+        outputs, depth = self.product.weight.shape
+        return rows, outputs, depth + (outputs if self.others.get("mix") else 0)
 
     def rate(self, seconds: float) -> float:
         """Return the TFLOP/s of doing it in `seconds`."""
@@ -70,13 +79,13 @@ class Call:
     @property
     def kind(self) -> tuple[bool, ...]:
         """What a kernel is compiled for, beside its tile."""
-        names = ("residual", "out", "wave", "activated")
+        names = ("mix", "residual", "out", "wave", "activated")
         given = [self.others.get(name) is not None for name in names]
         return (self.product.eps > 0, self.product.gated, self.x.dtype is torch.float32, *given)
 
 
 def calls(codec: FusedCodec, rows: int, frames: int) -> list[Call]:
-    """Record every product of a step, without running it."""
+    """Record every product of a step, without running it; units in one kernel and in two."""
     found = []
 
     def record(x: Tensor, product: Product, scratch: Scratch, **others: Any) -> None:
@@ -86,7 +95,9 @@ def calls(codec: FusedCodec, rows: int, frames: int) -> list[Call]:
     with mock.patch.multiple(codec_fused, multiply=record, **silent):
         plan = torch.zeros(2, rows, dtype=torch.int32, device=codec.device)
         state, lane = codec.new_state(1, longest=frames), codec.new_lane(rows * frames)
-        codec.step(plan, plan, state, lane, frames=frames)
+        for columns in (0, 1 << 60):
+            with mock.patch.object(codec_fused, "MIXED_COLUMNS", columns):
+                codec.step(plan, plan, state, lane, frames=frames)
     return found
 
 
@@ -104,6 +115,11 @@ def unique(codec: FusedCodec) -> Iterator[Call]:
 def candidates(call: Call) -> Iterator[Tile]:
     """List the tiles worth a try."""
     rows, columns, depth = call.size
+    if call.others.get("mix"):
+        wide = 1 << (columns - 1).bit_length()
+        for height, step, warps, stages in MIXED:
+            yield Tile(height, wide, step, warps, stages)
+        return
     if rows <= FEW and depth <= ONCE_DEPTH:
         yield Tile(FEW, 16, depth, 4, 0)
         yield Tile(FEW, 32, depth, 4, 0)

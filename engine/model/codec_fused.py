@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import pi
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from engine.kernels.codec_attention import attend
 from engine.kernels.codec_edges import SAMPLES, enter, leave, recall, remember
-from engine.kernels.codec_gemm import Wave, multiply
+from engine.kernels.codec_gemm import multiply
+from engine.kernels.codec_product import Wave
 from engine.kernels.codec_refine import refine
 from engine.model.codec import Codec
 from engine.model.codec_fused_layers import (
     FusedBlock,
     FusedConvNext,
     FusedLayer,
+    FusedUnit,
     convolution,
     entry,
     stretches,
@@ -28,6 +31,9 @@ from engine.model.codec_fused_layers import (
 )
 from engine.model.codec_lane import FusedState, History, Lane
 from engine.model.codec_layers import DILATIONS, KERNEL, LAYER_NORM_EPS
+
+MIXED_CHANNELS = 128  # of a residual unit that one program can see at once
+MIXED_COLUMNS = 4096  # of all rows, from which on one kernel is faster than two
 
 
 class FusedCodec:
@@ -182,7 +188,6 @@ class FusedCodec:
         """Upsample and refine; return the next layer's input, activated by `after`."""
         columns = length * block.stride
         x = self._new(len(joined), columns, block.upsampling.outputs // block.stride)
-        inner = torch.empty_like(x)
         waves = [*(unit.before for unit in block.units), after]
         following = next(others)
         multiply(
@@ -194,27 +199,41 @@ class FusedCodec:
             wave=waves[0],
             activated=following[:, -columns:],
         )
-        for unit, following_wave in zip(block.units, waves[1:], strict=True):
-            multiply(
-                following,
-                unit.wide,
-                lane.scratch,
-                length=columns,
-                wave=unit.between,
-                activated=inner,
-            )
-            following = next(others)
-            multiply(
-                inner,
-                unit.mix,
-                lane.scratch,
-                length=columns,
-                residual=x,
-                out=None if unit is block.units[-1] else x,
-                wave=following_wave,
-                activated=following[:, -columns:],
-            )
+        for unit, wave_after in zip(block.units, waves[1:], strict=True):
+            joined, following = following, next(others)
+            target = {
+                "residual": x,
+                "out": None if unit is block.units[-1] else x,
+                "wave": wave_after,
+                "activated": following[:, -columns:],
+            }
+            self._unit(unit, joined, lane, columns=columns, target=target)
         return following
+
+    def _unit(
+        self,
+        unit: FusedUnit,
+        joined: Tensor,
+        lane: Lane,
+        *,
+        columns: int,
+        target: dict[str, Any],
+    ) -> None:
+        """Run a residual unit, in one kernel where that was measured to be faster."""
+        channels = unit.wide.inputs
+        if channels <= MIXED_CHANNELS and len(joined) * columns >= MIXED_COLUMNS:
+            multiply(joined, unit.wide, lane.scratch, length=columns, mix=unit.mix, **target)
+            return
+        inner = self._new(len(joined), columns, channels)
+        multiply(
+            joined,
+            unit.wide,
+            lane.scratch,
+            length=columns,
+            wave=unit.mix.wave,
+            activated=inner,
+        )
+        multiply(inner, unit.mix.product, lane.scratch, length=columns, **target)
 
     def _new(self, *shape: int) -> Tensor:
         return self._exit.new_empty(shape)
@@ -223,9 +242,9 @@ class FusedCodec:
 def _histories(codec: Codec) -> Iterator[History]:
     """List what each layer looks back on, in the order in which they run."""
     rate = 1
-    for stretch, block in codec.stretches:
+    for stretch, convnext in codec.stretches:
         rate *= stretch.factor
-        yield History(KERNEL - 1, rate, block.depthwise.bias.shape[0])
+        yield History(KERNEL - 1, rate, convnext.depthwise.bias.shape[0])
     yield History(KERNEL - 1, rate, codec.entry.taps[0].shape[0])
     for block in codec.blocks:
         yield History(1, rate, block.upsampling.convolution.taps[0].shape[0])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.kernels.codec_gemm import Product, Wave
+from engine.kernels.codec_product import Mix, Product, Wave
 from engine.model.codec import Codec
 from engine.model.codec_layers import Block, ConvNext, Convolution, Linear, ResidualUnit, Snake
 from engine.model.codec_transformer import Layer, Norm
@@ -67,18 +67,13 @@ class FusedUnit:
 
     before: Wave
     wide: Product
-    between: Wave
-    mix: Product
+    mix: Mix
 
     @classmethod
     def of(cls, unit: ResidualUnit, dtype: torch.dtype) -> FusedUnit:
         """Convert."""
-        return cls(
-            wave(unit.before),
-            convolution(unit.wide, dtype),
-            wave(unit.between),
-            linear(unit.mix, dtype),
-        )
+        mix = Mix(wave(unit.between), linear(unit.mix, dtype))
+        return cls(wave(unit.before), convolution(unit.wide, dtype), mix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -82,9 +83,7 @@ class CodecGraphs:
         """A plan whose rows all begin in the spare slot."""
         return torch.tensor([[self.spare], [0]], dtype=torch.int32).repeat(1, count)
 
-    def _capture(
-        self, count: int, frames: int, pool: tuple[int, int]
-    ) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+    def _capture(self, count: int, frames: int, pool: Any) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         """Run once to compile, then record."""
         plan = self._plans[count]
         self.codec.step(plan, self._codes, self.state, self.lane, frames=frames)
