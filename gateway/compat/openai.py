@@ -7,6 +7,7 @@ lead, since most fetch a file.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -148,16 +149,26 @@ class _Route:
         response = web.StreamResponse(headers=headers)
         await response.prepare(request)
         waiting = box.start()  # travels with the first sound
-        async for pcm in sound:
-            waiting += await box.add(pcm)
-            if waiting:
-                await response.write(waiting)
-                waiting = b""
-        if _end(speech).reason in _BROKEN:
-            await _break_off(request, response, speech, events=asked.events)
-        else:
-            await response.write(await box.finish())
+        try:
+            async for pcm in sound:
+                waiting += await box.add(pcm)
+                if waiting:
+                    await self._write(response, waiting)
+                    waiting = b""
+            if _end(speech).reason in _BROKEN:
+                await _break_off(request, response, speech, events=asked.events)
+            else:
+                await self._write(response, await box.finish())
+        except TimeoutError:  # of a write: the client has stopped reading
+            logger.warning("stuck id=%s", speech.utterance)
+            if request.transport:
+                request.transport.abort()
         return response
+
+    async def _write(self, response: web.StreamResponse, piece: bytes) -> None:
+        """Raises TimeoutError if the client reads nothing for as long as one may pause."""
+        async with asyncio.timeout(self._config.pause_limit):
+            await response.write(piece)
 
     async def _whole(
         self,

@@ -307,6 +307,22 @@ async def test_a_client_that_leaves_cancels_its_utterance(start: Start, sound: i
     assert isinstance(engine.commands[-1], Cancel)
 
 
+async def test_a_client_that_stops_reading_is_reset(start: Start) -> None:
+    config = GatewayConfig(pause_limit=0.05)
+    client, engine = await start(lambda engine, utterance: engine.speak(utterance, 8_000), config)
+    body = json.dumps({"model": "m", "input": "Hello."}).encode()
+    reader, writer = await asyncio.open_connection(client.host, client.port, limit=1_024)
+    head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+
+    await asyncio.wait_for(engine.cancelled.wait(), 5)
+
+    body = await asyncio.wait_for(reader.read(), 5)
+    assert not body.endswith(b"0\r\n\r\n"), "a broken body must not look whole"
+    writer.close()
+    await writer.wait_closed()
+
+
 async def test_a_token_is_asked_for_only_to_speak(start: Start) -> None:
     client, _ = await start(config=GatewayConfig(tokens=("right",)))
     body = {"input": "Hello."}
