@@ -20,7 +20,8 @@ MODULES = sorted(path for top in ("engine", "gateway") for path in (ROOT / top).
 LONGEST = 350  # lines of one file
 
 PURE = {  # no device, no thread, no clock: the same code runs in virtual time
-    *("engine.api", "engine.config", "engine.work", "engine.utterance", "engine.playback"),
+    *("engine.api", "engine.config", "engine.work", "engine.segment", "engine.utterance"),
+    "engine.playback",
     *("engine.scheduler", "engine.admission", "engine.costs", "engine.slots", "engine.loop"),
     *("engine.register", "engine.placement", "engine.silent"),
     *("engine.simulation", "engine.simulation.arrivals", "engine.simulation.conversation"),

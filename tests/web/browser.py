@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
+from tests.web.sounds import sounding
+
 CHROMIUM = os.environ.get("PLAYHEAD_CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
     "--no-sandbox",
@@ -122,6 +124,13 @@ class Player(_Recorded):
         return await asyncio.wait_for(
             self.page.evaluate("(id) => said[id].finished", utterance), within
         )
+
+    async def heard(self, seconds: float) -> npt.NDArray[np.float32]:
+        """Say one utterance to its end; what was rendered, silence around it removed."""
+        await self.record(seconds + 3)
+        utterance = await self.speak()
+        assert (await self.finished(utterance))["reason"] == "complete"
+        return sounding((await self.recording())[1])
 
     async def interrupt(self) -> list[dict[str, Any]]:
         """Stop everything; the results of what was stopped."""
