@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -13,6 +13,7 @@ import torch
 
 from engine.model.codec import Codec
 from engine.model.codec_fused import FusedCodec
+from engine.model.codec_lane import Lane
 from engine.model.random_weights import RandomTensors, full_size
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)
@@ -33,26 +34,31 @@ class StepTime:
 
 
 def measure(
-    codec: FusedCodec, *, rows: Iterable[int] = ROWS, frames: Sequence[int] = FRAMES
+    codec: FusedCodec, *, rows: Sequence[int] = ROWS, frames: Sequence[int] = FRAMES
 ) -> list[StepTime]:
     """Time steps as graph replays: all rows continue; with up to 4 frames, all begin, too."""
     most, longest = max(rows), max(frames)
-    state, lane = codec.new_state(most, longest=longest), codec.new_lane(most * longest)
-    size = (most, 256, codec.config.num_quantizers)
-    codes = torch.randint(codec.config.codebook_size, size, device=codec.device)
+    lane = codec.new_lane(most * longest)
     times = []
     for count in rows:
         for chunk in frames:
             for begins in (False, True) if chunk <= 4 else (False,):
-                plan = torch.zeros(2, count, dtype=torch.int32, device=codec.device)
-                plan[0] = torch.arange(count)
-                plan[1] = 0 if begins else POSITION
-
-                def step(plan: torch.Tensor = plan, chunk: int = chunk) -> None:
-                    codec.step(plan, codes, state, lane, frames=chunk)
-
+                step = step_of(codec, count, chunk, begins=begins, lane=lane)
                 times.append(StepTime(count, chunk, begins, replay_seconds(step)))
     return times
+
+
+def step_of(
+    codec: FusedCodec, rows: int, frames: int, *, begins: bool = False, lane: Lane | None = None
+) -> Callable[[], object]:
+    """Return a step on random codes; without `lane`, in one of its own."""
+    size = (rows, 256, codec.config.num_quantizers)
+    codes = torch.randint(codec.config.codebook_size, size, device=codec.device)
+    plan = torch.zeros(2, rows, dtype=torch.int32, device=codec.device)
+    plan[0] = torch.arange(rows)
+    plan[1] = 0 if begins else POSITION
+    state, lane = codec.new_state(rows, longest=frames), lane or codec.new_lane(rows * frames)
+    return lambda: codec.step(plan, codes, state, lane, frames=frames)
 
 
 def replay_seconds(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def choose(rows: int, columns: int, depth: int, *, inputs: int, whole: bool, ite
     if itemsize == 2:
         measured = _measured(rows, columns, depth)
         if measured:
-            return measured
+            return replace(measured, split=1) if whole else measured
     if rows <= FEW and 64 <= depth <= ONCE_DEPTH:  # each of four warps sums 16 or more
         return Tile(FEW, 16, depth, 4, 0)
     step = _step(inputs, 128 // itemsize)
@@ -66,8 +66,11 @@ def choose_mixed(rows: int, columns: int, depth: int, *, inputs: int) -> Tile:
 
 def _measured(rows: int, columns: int, depth: int) -> Tile | None:
     """Look up a product, or the like one of half or a quarter as many rows."""
-    names = (key(max(1, rows >> shift), columns, depth) for shift in range(3))
-    return next((_table()[name] for name in names if name in _table()), None)
+    for shift in range(3):
+        tile = table().get(key(max(1, rows >> shift), columns, depth))
+        if tile:
+            return replace(tile, split=max(1, tile.split >> shift))
+    return None
 
 
 def _largest(rows: int, columns: int, step: int, itemsize: int) -> Tile | None:
@@ -107,16 +110,14 @@ def key(rows: int, columns: int, depth: int) -> str:
 
 
 @cache
-def _table() -> dict[str, Tile]:
+def table() -> dict[str, Tile]:
+    """Return the measured tiles by the names of products; a tuner changes it."""
     if not TABLE.exists():
         return {}
     return {key: Tile(*values) for key, values in json.loads(TABLE.read_text()).items()}
 
 
-def save(measured: dict[tuple[int, int, int], Tile], path: Path) -> None:
-    """Keep the best tile of each (rows, columns, depth)."""
-    lines = [
-        f'  "{key(*product)}": {json.dumps(list(astuple(tile)))}'
-        for product, tile in sorted(measured.items())
-    ]
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+def save(path: Path) -> None:
+    """Write the table."""
+    lines = [f'  "{name}": {json.dumps(list(astuple(tile)))}' for name, tile in table().items()]
+    path.write_text("{\n" + ",\n".join(sorted(lines)) + "\n}\n")

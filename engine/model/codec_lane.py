@@ -61,6 +61,11 @@ class FusedState:
         return cls(like.new_zeros(slots, values), rings)
 
     @property
+    def spare(self) -> int:
+        """The slot that rows of padding use."""
+        return len(self.values) - 1
+
+    @property
     def slot_bytes(self) -> int:
         """Bytes an utterance takes."""
         return (self.values[0].numel() + self.rings[0].numel()) * self.values.itemsize

@@ -17,6 +17,7 @@ from torch import Tensor
 from engine.graphs import Launched, buckets
 from engine.model.codec import Codec
 from engine.model.codec_fused import FusedCodec
+from engine.model.codec_lane import FusedState
 from engine.model.config import CodecConfig
 from engine.pcm import to_bytes
 from engine.work import Outcome, Ticket, Work
@@ -34,8 +35,8 @@ class CodecGraphs:
         self,
         codec: FusedCodec,
         codes: Tensor,
+        state: FusedState,
         *,
-        slots: int,
         rows: int,
         chunks: Sequence[int],
     ) -> None:
@@ -43,14 +44,14 @@ class CodecGraphs:
 
         Args:
             codes: (slots or more, capacity, groups) int64, where they will always be.
+            state: may be shared with graphs that replay on another stream for other slots.
             rows: most rows in one batch.
             chunks: frames; 1 is among them.
         """
         assert 1 in chunks, "chunks of other lengths are made of these"
         self.chunks = sorted(chunks, reverse=True)
         self.codec = codec
-        self.spare = slots
-        self.state = codec.new_state(slots, longest=max(chunks))
+        self.state = state
         self.lane = codec.new_lane(buckets(rows)[-1] * max(chunks))
         self._codes = codes
         pool = torch.cuda.graph_pool_handle()  # our own: other stages' graphs may run meanwhile
@@ -81,7 +82,7 @@ class CodecGraphs:
 
     def _padding(self, count: int) -> Tensor:
         """A plan whose rows all begin in the spare slot."""
-        return torch.tensor([[self.spare], [0]], dtype=torch.int32).repeat(1, count)
+        return torch.tensor([[self.state.spare], [0]], dtype=torch.int32).repeat(1, count)
 
     def _capture(self, count: int, frames: int, pool: Any) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         """Run once to compile, then record."""
@@ -150,7 +151,8 @@ class CudaCodecStage:
         Raises: CheckpointError naming the tensor.
         """
         codec = FusedCodec(Codec.load(config, tensors, device=codes.device), dtype)
-        self.graphs = CodecGraphs(codec, codes, slots=slots, rows=rows, chunks=chunks)
+        state = codec.new_state(slots, longest=max(chunks))
+        self.graphs = CodecGraphs(codec, codes, state, rows=rows, chunks=chunks)
         self._decoded = [0] * slots  # frames
 
     def launch(self, works: Sequence[Work]) -> Ticket:

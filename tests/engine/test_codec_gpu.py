@@ -53,9 +53,9 @@ class Listener:
         plain = Codec.load(read_config(EMBEDDED).codec, tensors(), device="cuda")
         self.codes = torch.zeros(4, 256, 16, dtype=torch.int64, device="cuda")
         self.codes[:3, : len(spoken())] = spoken()
-        self.graphs = CodecGraphs(
-            FusedCodec(plain, dtype), self.codes, slots=3, rows=4, chunks=(1, 2, 4, 12)
-        )
+        codec = FusedCodec(plain, dtype)
+        state = codec.new_state(3, longest=12)
+        self.graphs = CodecGraphs(codec, self.codes, state, rows=4, chunks=(1, 2, 4, 12))
         self.decoded = [0, 0, 0]
         self.heard: list[list[Tensor]] = [[], [], []]
 
