@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.graphs import Shape
-from engine.kernels.decoder import FusedDecoder
+from engine.kernels.decoder import AttendFused, FusedDecoder
 from engine.kernels.embed import begin_frame, embed_frames
 from engine.kernels.predictor_attention import frame_attention
+from engine.kernels.prompt_attention import LONGEST, prompt_attention
 from engine.kernels.prompt_heads import prompt_heads
 from engine.kernels.sampler import FirstCode, draw_first, draw_next
 from engine.kernels.step_attention import cut_for, step_attention, step_scratch
@@ -71,38 +72,51 @@ class TalkerSteps:
 
     def prefill(self, inputs: Tensor, flags: Tensor, shape: Shape) -> None:
         """Run padded prompts into their slots and draw code 0 of their first frames."""
-        config, talker, state = self._config, self._talker, self._state
+        talker, state = self._talker, self._state
         rows, text, codes = _prompt_inputs(inputs, shape)
         count = shape.rows * shape.tokens
         fused = FusedDecoder(talker.decoder, count, tiled=self._tiled)
         coded = (codes >= 0)[:, None]
         spoken = F.embedding(codes.clamp(min=0), talker.code_table).masked_fill(~coded, 0)
         fused.x.copy_(F.embedding(text, talker.text_table) + spoken)
-        width = config.head_dim
-        query, key, value = (
-            fused.x.new_empty(shape.rows, heads, shape.tokens, width)
-            for heads in (
-                config.num_attention_heads,
-                config.num_key_value_heads,
-                config.num_key_value_heads,
-            )
+        # A whole prompt in registers: fp32 ones fit only where heads are narrow.
+        fits = fused.x.element_size() * self._config.head_dim <= 256 and shape.tokens <= LONGEST
+        attend = self._short_prompts if fits else self._long_prompts
+        fused.layers(attend(rows, shape))
+        last = torch.arange(shape.rows, device=inputs.device) * shape.tokens + rows[:, LENGTH] - 1
+        state.seen.index_fill_(0, rows[:, 0].long(), False)
+        self._draw(fused.finish(fused.x[last]), rows, flags)
+
+    def _short_prompts(self, rows: Tensor, shape: Shape) -> AttendFused:
+        def attend(index: int, layer: Layer, qkv: Tensor, out: Tensor) -> None:
+            keys, values = self._state.cache.keys[index], self._state.cache.values[index]
+            prompt_attention(
+                qkv, layer.qk_norm, self._talker.decoder.rope, keys, values, rows, out,
+                length=shape.tokens, eps=self._config.rms_norm_eps,
+            )  # fmt: skip
+
+        return attend
+
+    def _long_prompts(self, rows: Tensor, shape: Shape) -> AttendFused:
+        config, like = self._config, self._talker.like
+        keys_like = (shape.rows, config.num_key_value_heads, shape.tokens, config.head_dim)
+        key, value = like.new_empty(keys_like), like.new_empty(keys_like)
+        query = like.new_empty(
+            shape.rows, config.num_attention_heads, shape.tokens, config.head_dim
         )
 
         def attend(index: int, layer: Layer, qkv: Tensor, out: Tensor) -> None:
-            keys, values = state.cache.keys[index], state.cache.values[index]
+            keys, values = self._state.cache.keys[index], self._state.cache.values[index]
             prompt_heads(
-                qkv, layer.qk_norm, talker.decoder.rope, keys, values, rows, (query, key, value),
-                eps=config.rms_norm_eps,
+                qkv, layer.qk_norm, self._talker.decoder.rope, keys, values, rows,
+                (query, key, value), eps=config.rms_norm_eps,
             )  # fmt: skip
             mixed = F.scaled_dot_product_attention(
                 query, key, value, is_causal=True, enable_gqa=True
             )
             out.view(shape.rows, shape.tokens, -1).copy_(mixed.transpose(1, 2).flatten(2))
 
-        fused.layers(attend)
-        last = torch.arange(shape.rows, device=inputs.device) * shape.tokens + rows[:, LENGTH] - 1
-        state.seen.index_fill_(0, rows[:, 0].long(), False)
-        self._draw(fused.finish(fused.x[last]), rows, flags)
+        return attend
 
     def _draw(self, hidden: Tensor, rows: Tensor, flags: Tensor) -> None:
         config, state, head = self._config, self._state, self._talker.head

@@ -66,8 +66,9 @@ def kernel_talker(checkpoint: Checkpoint, rows: int, state: SlotState) -> tuple[
     count = torch.arange(rows, device=DEVICE)
     words[:, SLOT] = count
     words[:, LENGTH] = PROMPT + count
-    shape = Shape(rows, 128)
-    text = torch.zeros(rows, 128, dtype=torch.int32, device=DEVICE)
+    length = 64 if PROMPT + rows <= 64 else 128  # attention in one kernel, and in several
+    shape = Shape(rows, length)
+    text = torch.zeros(rows, length, dtype=torch.int32, device=DEVICE)
     for row in range(rows):
         text[row, : PROMPT + row] = torch.arange(300, 300 + PROMPT + row, device=DEVICE)
     none = torch.full_like(text, -1)
