@@ -106,16 +106,16 @@ def refine(codec: FusedCodec, rows: int, frames: int) -> str:
     """Replace tiles by those that make the whole step faster; return a report."""
     table, step = codec_tiles.table(), step_of(codec, rows, frames)
 
-    def time() -> float:
+    def measured() -> float:
         return replay_seconds(step, groups=5, group_seconds=0.002)
 
-    before = best = time()
+    before = best = measured()
     for call in refined(codec, rows, frames):
         for tile in candidates(call):
             kept = table.get(call.name)
             table[call.name] = tile
             try:
-                found = time()
+                found = measured()
             except OutOfResources:
                 found = best
             if found < GAIN * best:
