@@ -60,7 +60,8 @@ def choose(rows: int, columns: int, depth: int, *, inputs: int, whole: bool, ite
 def choose_mixed(rows: int, columns: int, depth: int, *, inputs: int) -> Tile:
     """Pick the tile of a convolution with a mix behind it: one program sees all columns."""
     wide = max(16, 1 << (columns - 1).bit_length())
-    tile = Tile(32 if rows < 64 * PROGRAMS else 128, wide, _step(inputs, 32), 4, 4)
+    height, warps = (32, 4) if rows < 64 * PROGRAMS else (128, 8)  # four warps would spill
+    tile = Tile(height, wide, _step(inputs, 32), warps, 4)
     return _measured(rows, columns, depth + columns) or tile
 
 

@@ -32,8 +32,7 @@ from engine.model.codec_fused_layers import (
 from engine.model.codec_lane import FusedState, History, Lane
 from engine.model.codec_layers import DILATIONS, KERNEL, LAYER_NORM_EPS
 
-MIXED_CHANNELS = 128  # of a residual unit that one program can see at once
-MIXED_COLUMNS = 4096  # of all rows, from which on one kernel is faster than two
+MIXED_CHANNELS = 128  # of a residual unit that one kernel does faster than two
 
 
 class FusedCodec:
@@ -219,9 +218,9 @@ class FusedCodec:
         columns: int,
         target: dict[str, Any],
     ) -> None:
-        """Run a residual unit, in one kernel where that was measured to be faster."""
+        """Run a residual unit: in one kernel if one program can see all its channels."""
         channels = unit.wide.inputs
-        if channels <= MIXED_CHANNELS and len(joined) * columns >= MIXED_COLUMNS:
+        if channels <= MIXED_CHANNELS:
             multiply(joined, unit.wide, lane.scratch, length=columns, mix=unit.mix, **target)
             return
         inner = self._new(len(joined), columns, channels)
