@@ -20,6 +20,8 @@ import torch
 
 from engine.api import EngineError, Open
 from engine.config import ModelConfig
+from engine.model.checkpoint import load_random
+from engine.model.random_weights import full_size
 from engine.playback import PlaybackClock
 from engine.stages import ModelStages, build
 from engine.utterance import Utterance
@@ -122,11 +124,11 @@ def _report(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _tune(name: str, rows: int) -> None:
-    from engine.kernels import tile_table, tune
-    from engine.model.random_weights import full_size
+    from engine.stages.tune import tune  # lazily: it needs Triton
 
-    best = tune.tune(tune.shapes(full_size(name), rows), torch.device("cuda"))
-    tile_table.TILES = best
+    device = torch.device("cuda")
+    tune(load_random(full_size(name), device=device, dtype=torch.bfloat16), rows)
+    torch.cuda.empty_cache()
 
 
 @dataclass(frozen=True, slots=True)

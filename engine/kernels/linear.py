@@ -93,29 +93,37 @@ def slab_product(
     ROWS: tl.constexpr,
     DEPTH: tl.constexpr,
     PARTS: tl.constexpr,
+    PASSES: tl.constexpr,  # slabs of DEPTH * PARTS inputs, at most 3
     FEATURES: tl.constexpr,
     KIND: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
     """Multiply few rows at once: warps split the depth as a batch of products, then summed."""
     feature = tl.program_id(0) * FEATURES + tl.arange(0, FEATURES)
-    part = tl.arange(0, PARTS)
+    depth = tl.arange(0, PARTS)[:, None, None] * DEPTH
     at = tl.arange(0, DEPTH)
-    size: tl.constexpr = DEPTH * PARTS
-    depth = part[:, None, None] * DEPTH
+    width: tl.constexpr = DEPTH * PARTS
+    size: tl.constexpr = width * PASSES
     slab = weight_ptr + feature[None, :, None] * size + depth + at[None, None, :]
     weight = tl.load(slab)
+    if PASSES > 1:
+        weight1 = tl.load(slab + width)
+    if PASSES > 2:
+        weight2 = tl.load(slab + 2 * width)
     if KIND == _SWIGLU:
         up_weight = tl.load(slab + features * size)
     follow(CHAINED)
     row = tl.arange(0, ROWS)
     real = row < rows
-    x = tl.load(
-        x_ptr + row[None, None, :] * x_stride + depth + at[None, :, None],
-        mask=real[None, None, :],
-        other=0.0,
-    )
-    product = tl.sum(tl.dot(weight, x), 0)
+    inside = real[None, None, :]
+    x_at = x_ptr + row[None, None, :] * x_stride + depth + at[None, :, None]
+    x = tl.load(x_at, mask=inside, other=0.0)
+    product = tl.dot(weight, x)
+    if PASSES > 1:
+        product = tl.dot(weight1, tl.load(x_at + width, mask=inside, other=0.0), product)
+    if PASSES > 2:
+        product = tl.dot(weight2, tl.load(x_at + 2 * width, mask=inside, other=0.0), product)
+    product = tl.sum(product, 0)
     up = product
     if KIND == _SWIGLU:
         up = tl.sum(tl.dot(up_weight, x), 0)

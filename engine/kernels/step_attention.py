@@ -45,11 +45,15 @@ class StepScratch:
 
 
 def cut_for(rows: int, kv_heads: int) -> Cut:
-    """Return a cut with enough programs to fill the device."""
+    """Return a cut with enough programs to fill the device.
+
+    Measured on an H200 inside a Talker step of 200 and 600 positions: deeper pipelines pay only
+    where a program has several chunks and the device has room for more.
+    """
     splits = 1
     while rows * kv_heads * splits < 132 and splits < 16:
         splits *= 2
-    return Cut(splits)
+    return Cut(splits, stages=3 if 1 < rows < 64 else 2)
 
 
 def step_scratch(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 from engine.kernels.linear import loop_product, slab_product, vector_product
 from engine.kernels.norm import swiglu
 from engine.kernels.pieces import chains, options
-from engine.kernels.tile_table import ADD, STORE, SWIGLU, Shape, Tile
+from engine.kernels.tile_table import ADD, STORE, Tile
 
 
 class Scratch:
@@ -28,27 +27,6 @@ class Scratch:
 def scratch(device: torch.device) -> Scratch:
     """The device's one scratch."""
     return Scratch(device)
-
-
-def candidates(shape: Shape, rows: int) -> Iterator[Tile]:
-    """Tiles worth measuring."""
-    features, size, kind = shape
-    if rows <= 2:
-        depth = 2048 if size % 2048 == 0 else 1024
-        for block in (2, 4, 8) if depth * (size // depth) <= 2048 else (2, 4):
-            if kind != SWIGLU or size // depth == 1:
-                yield Tile("vector", block, depth, 4)
-    if 2 <= rows <= 16 and size in (1024, 2048):
-        parts = size // 256
-        yield Tile("slab", 16, 256, parts)
-        yield Tile("slab", 8, 256, 4)
-    if rows >= 2:
-        for block, depth, stages in ((16, 256, 4), (32, 128, 5), (64, 128, 4), (64, 64, 6)):
-            for splits in (1, 4, 8) if kind == ADD else (1,):
-                programs = features // block * splits
-                if 64 <= programs <= 800 and size // splits % depth == 0:
-                    for prefetch in (False, True) if kind != SWIGLU else (False,):
-                        yield Tile("loop", block, depth, 4, stages, splits, prefetch)
 
 
 def product(
@@ -84,10 +62,11 @@ def product(
             NORM=norm is not None, **common,
         )  # fmt: skip
     elif tile.kernel == "slab":
+        parts = 4 if size // tile.depth in (4, 12) else 8
         slab_product[grid](
             x, weight, out, rows, features, *strides,
             ROWS=max(8, triton.next_power_of_2(rows)), DEPTH=tile.depth,
-            PARTS=size // tile.depth, FEATURES=tile.features, **common,
+            PARTS=parts, PASSES=size // tile.depth // parts, FEATURES=tile.features, **common,
         )  # fmt: skip
     else:
         meeting = scratch(x.device)

@@ -1,4 +1,4 @@
-"""Measure every way to launch a product, and say which tile is best for which shape and rows.
+"""Measure every way to launch a product, and say which few are best for which shape and rows.
 
 A product is timed as it runs: chained to others, on weights that no cache holds, inside a graph.
 A tile whose result is wrong is not in the race.
@@ -6,7 +6,7 @@ A tile whose result is wrong is not in the race.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -14,59 +14,59 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.kernels.tile_table import ADD, STORE, SWIGLU, Shape, Tile
-from engine.kernels.tiles import candidates, product
-from engine.model.config import CheckpointConfig, DecoderConfig
+from engine.kernels.tile_table import ADD, SWIGLU, Shape, Tile
+from engine.kernels.tiles import product
 
-STREAMED = 300 << 20  # bytes of weights that one measurement reads, far above any cache
-REPLAYS = 8
+STREAMED = 200 << 20  # bytes of weights that one measurement reads, far above any cache
+REPLAYS = 4
+FINALISTS = 4
 TOLERANCE = 0.02  # of the result's norm, in bfloat16
 
 
-def shapes(config: CheckpointConfig, rows: int) -> list[tuple[Shape, int]]:
-    """List the products of a checkpoint's decode steps with up to `rows` rows."""
-    powers = [2**exponent for exponent in range(12) if 2**exponent <= rows]
-    talker, predictor = config.talker, config.predictor
-    found: dict[tuple[Shape, int], None] = {}
-    for network, counts in ((talker, powers), (predictor, [*powers, 2 * powers[-1]])):
-        for shape in (*_layer_shapes(network), (network.vocab_size, network.hidden_size, STORE)):
-            found |= dict.fromkeys((shape, count) for count in counts)
-    return list(found)
+def candidates(shape: Shape, rows: int) -> Iterator[Tile]:
+    """Tiles worth measuring."""
+    features, size, kind = shape
+    if rows <= 2:
+        depth = 2048 if size % 2048 == 0 else 1024
+        for block in (2, 4, 8) if size <= 2048 else (2, 4):
+            if kind != SWIGLU or size == depth:
+                yield Tile("vector", block, depth, 4)
+    if 2 <= rows <= 16 and (kind != SWIGLU or size <= 2048):
+        for block, warps in ((8, 4), (8, 8), (16, 4), (16, 8)):
+            yield Tile("slab", block, 256, warps)
+    if rows >= 2:
+        yield from _loops(features, size, kind)
 
 
-def tune(
+def _loops(features: int, size: int, kind: int) -> Iterator[Tile]:
+    for block, depth, stages in (
+        (16, 256, 4), (16, 128, 6), (32, 128, 5), (32, 256, 3), (64, 128, 3), (64, 128, 4),
+        (64, 64, 6), (128, 64, 4),
+    ):  # fmt: skip
+        for splits in (1, 2, 4, 8) if kind == ADD else (1,):
+            programs = features // block * splits
+            if 48 <= programs <= 800 and size // splits % depth == 0:
+                for prefetch in (False, True) if kind != SWIGLU else (False,):
+                    yield Tile("loop", block, depth, 4, stages, splits, prefetch)
+
+
+def ranked(
     wanted: Sequence[tuple[Shape, int]], device: torch.device
-) -> dict[Shape, dict[int, Tile | None]]:
-    """Return the best tile for each shape and number of rows; None: the library's product."""
+) -> dict[tuple[Shape, int], list[Tile | None]]:
+    """Return the few best launches of each shape and number of rows; None: the library's."""
     weights = torch.randn(STREAMED // 2 + 32 * 2**20, device=device, dtype=torch.bfloat16) * 0.02
     runs = [(shape, rows, tile) for shape, rows in wanted for tile in candidates(shape, rows)]
     with ThreadPoolExecutor(16) as pool:  # compilers run beside each other
         list(pool.map(lambda run: _attempt(weights, *run), runs))
-    best: dict[Shape, dict[int, Tile | None]] = {}
+    found: dict[tuple[Shape, int], list[Tile | None]] = {}
     for shape, rows in wanted:
         times: dict[Tile | None, float] = {None: _seconds(weights, shape, rows, None)}
         for tile in candidates(shape, rows):
             if _correct(weights, shape, rows, tile):
                 times[tile] = _seconds(weights, shape, rows, tile)
-        winner = min(times, key=lambda tile: times[tile])
-        best.setdefault(shape, {})[rows] = winner
-        micro = {
-            name: round(1e6 * times[tile], 1) for name, tile in (("us", winner), ("lib", None))
-        }
-        print(f"tile {shape} rows={rows} {micro} {winner}", flush=True)
-    return best
-
-
-def _layer_shapes(config: DecoderConfig) -> list[Shape]:
-    heads = config.num_attention_heads * config.head_dim
-    keys = config.num_key_value_heads * config.head_dim
-    hidden, inner = config.hidden_size, config.intermediate_size
-    return [
-        (heads + 2 * keys, hidden, STORE),
-        (hidden, heads, ADD),
-        (inner, hidden, SWIGLU),
-        (hidden, inner, ADD),
-    ]
+        best = sorted(times, key=lambda tile: times[tile])[:FINALISTS]
+        found[shape, rows] = best if None in best else [*best, None]
+    return found
 
 
 def _weights(weights: Tensor, shape: Shape) -> list[Tensor]:

@@ -26,7 +26,8 @@ from engine.stages.tickets import FinishedTicket, JoinedTicket
 from engine.utterance import Utterance
 from engine.work import Outcome, Ticket, Work
 
-PROMPTS = (1, 2, 4)  # prompts run together
+PROMPTS = (1, 2, 4, 8)  # prompts run together
+TOGETHER = 512  # prompt rows of all of them: beyond, company saves nothing
 PROMPT_TOKENS = (16, 32, 64, 128, 256)
 LONG_PROMPT_TOKENS = (512, 1024, 4096)  # one at a time; cut to what the cache holds
 
@@ -111,6 +112,9 @@ class CudaGeneration:
         counts = [Shape(each) for each in buckets(rows)]
         positions = state.cache.positions
         prompts = [Shape(each, tokens) for tokens in PROMPT_TOKENS for each in PROMPTS]
+        prompts = [
+            each for each in prompts if each.rows <= 4 or each.rows * each.tokens <= TOGETHER
+        ]
         prompts += [Shape(1, min(tokens, positions)) for tokens in LONG_PROMPT_TOKENS]
         prompts = sorted({shape for shape in prompts if shape.tokens <= positions})
         common = {"width": WIDTH, "padding": self._padding, "device": device, "pool": pool}
