@@ -36,7 +36,7 @@ USAGE_ERROR = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Simulate, and print what was found."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     chosen = options.policy or ["playhead"]
     options.policy = list(ENTRANTS) if "all" in chosen else list(dict.fromkeys(chosen))
     try:
@@ -190,9 +190,10 @@ def _costs(options: argparse.Namespace) -> Costs:
     return read_costs(path)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="playhead simulate", description=__doc__.split("\n")[0])
-    add = parser.add_argument
+def parser() -> argparse.ArgumentParser:
+    """Return what the command line understands."""
+    parser_ = argparse.ArgumentParser(prog="playhead simulate", description=__doc__.split("\n")[0])
+    add = parser_.add_argument
     names = ", ".join
     add("--rps", type=float, default=20.0, help="replies a second (20); 0: only bursts")
     add("--duration", type=float, default=30.0, help="seconds of arrivals (30)")
@@ -230,7 +231,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--trace", type=Path, metavar="JSON", help="for chrome://tracing and ui.perfetto.dev")
     add("--record", type=Path, metavar="LOG", help="write the commands, for --replay")
     add("--replay", type=Path, metavar="LOG", help="run recorded commands again")
-    return parser
+    return parser_
 
 
 def _rates(text: str) -> list[float]:
