@@ -7,7 +7,7 @@ failure is an `Ended`. Standard library only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 API_VERSION = 1
@@ -145,6 +145,7 @@ class Load:
     utterances: int
     slots: int  # in all
     lateness: float  # s by which the latest recent launch missed its latest start; 0 = none
+    ended: dict[str, int] = field(default_factory=dict)  # utterances so far, by reason of their end
 
 
 Event: TypeAlias = Audio | Ended | Status | Load

@@ -7,7 +7,7 @@ the device through `Stages` and time as an argument.
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
@@ -88,6 +88,7 @@ class EngineLoop:
         self._device_free_at = -inf
         self._status_at: dict[str, float] = {}
         self._lateness = 0.0
+        self._ended: Counter[str] = Counter()
 
     def step(self, commands: Iterable[Command], now: float) -> bool:
         """Apply commands, settle what the device finished, launch what must start soonest.
@@ -122,7 +123,7 @@ class EngineLoop:
         """Return the heartbeat; forget clocks that have run out."""
         self._live.prune(now)
         late, self._lateness = self._lateness, 0.0
-        return Load(len(self._live), self._live.slots.count, late)
+        return Load(len(self._live), self._live.slots.count, late, dict(self._ended))
 
     # ------------------------------------------------------------- commands
 
@@ -266,6 +267,8 @@ class EngineLoop:
     # --------------------------------------------------------------- events
 
     def _emit(self, event: Event) -> None:
+        if isinstance(event, Ended):
+            self._ended[event.reason] += 1
         if self._observer:
             self._observer.event(event, self._now)
         self._deliver(event)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 
 from aiohttp import ClientConnectionResetError, web
 
@@ -130,7 +131,9 @@ async def _ready(request: web.Request) -> web.Response:
         return web.json_response(
             {"status": "unready", "reason": reason}, status=503, headers=headers
         )
-    return web.json_response({"status": "ready"}, headers=headers)
+    load = request.app[HOUSE].engine.load
+    engine = asdict(load) if load else None  # no texts, no names: counts alone
+    return web.json_response({"status": "ready", "engine": engine}, headers=headers)
 
 
 async def _anonymous(request: web.Request, response: web.StreamResponse) -> None:

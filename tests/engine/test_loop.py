@@ -261,3 +261,12 @@ def test_heartbeat_counts_the_living() -> None:
     load = bench.loop.load(bench.now)
 
     assert (load.utterances, load.slots) == (2, 3)
+
+
+def test_heartbeat_counts_how_utterances_ended() -> None:
+    bench = Bench()
+    bench.do(*say("a"), *say("b"), *say("c", voice="nobody"), until=0.01)
+
+    bench.do(Cancel("b"), until=60.0)
+
+    assert bench.loop.load(bench.now).ended == {"complete": 1, "cancelled": 1, "refused": 1}

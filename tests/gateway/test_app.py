@@ -10,7 +10,7 @@ import pytest
 from aiohttp import ClientSession, ClientTimeout
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from engine.api import EngineGone
+from engine.api import EngineGone, Load
 from gateway import assets
 from gateway.app import READINESS
 from tests.gateway.fakes import FakeEngine
@@ -42,6 +42,17 @@ async def test_ready_only_after_the_self_test_has_spoken(serve, http):
         assert (before, answer.status) == (503, 200)
     assert reason == "the self-test is being spoken"
     assert engine.last().text == "Ready."
+
+
+async def test_ready_tells_the_engine_s_load_once_there_is_one(serve, http):
+    engine = FakeEngine()
+    served = await serve(engine)
+    engine.load = Load(2, 8, 0.0, {"complete": 5})
+
+    async with http.get(f"{served.url}/ready") as answer:
+        told = (await answer.json())["engine"]
+
+    assert told == {"utterances": 2, "slots": 8, "lateness": 0.0, "ended": {"complete": 5}}
 
 
 async def test_mute_self_test_never_gets_ready(serve, http):
