@@ -31,6 +31,10 @@ from engine.work import Observer
 
 SLOTS = 1024  # utterances a large device has memory for: admission decides by time
 ROWS = 64  # most works in one launch, as the cost file was measured
+COSTS = (  # of a checkout, of an installation
+    Path(__file__).parents[2] / "configs" / "costs",
+    Path(sys.prefix) / "share" / "playhead" / "configs" / "costs",
+)
 USAGE_ERROR = 2
 
 
@@ -185,8 +189,10 @@ def _costs(options: argparse.Namespace) -> Costs:
     if options.costs is None:
         return scripted_costs
     path: Path = options.costs
-    if not path.suffix and not path.exists():
-        path = Path("configs/costs") / f"{path}.toml"
+    if path.suffix or path.exists():
+        return read_costs(path)
+    shipped = [folder / f"{path}.toml" for folder in COSTS]
+    path = next((each for each in shipped if each.exists()), shipped[0])
     return read_costs(path)
 
 

@@ -89,3 +89,13 @@ def test_planning_is_timed(capsys: pytest.CaptureFixture[str]) -> None:
     few, more = json.loads(capsys.readouterr().out)
     assert (few["live"], more["live"]) == (4, 8)
     assert 0 < few["plan_median"] <= few["plan_p99"]
+
+
+def test_shipped_costs_are_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    main([*SHORT, "--json", "--costs", "h200"])
+
+    assert json.loads(capsys.readouterr().out)["first_sound"]["p50"] < 0.01
