@@ -12,6 +12,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -22,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 # inputs int32 (words,), results int32 (rows,), rows, words per row beyond the fixed ones
 Step = Callable[[Tensor, Tensor, "Shape"], None]
+
+Pool: TypeAlias = Any  # torch's handle of graph memory
 
 RING = 8  # launches whose buffers may be in use; the loop has two in flight
 NAP = 30e-6  # s between looks at an event
@@ -96,7 +99,7 @@ class CudaGraphs:
         width: int,
         padding: Callable[[Shape], Words],
         device: torch.device,
-        pool: tuple[int, int],
+        pool: Pool,
     ) -> None:
         self.shapes = sorted(shapes)
         self._step = step
@@ -139,9 +142,7 @@ class CudaGraphs:
         place.event.record()
         return Launched(place.event, results)
 
-    def _capture(
-        self, shape: Shape, inputs: Tensor, results: Tensor, pool: tuple[int, int]
-    ) -> _Captured:
+    def _capture(self, shape: Shape, inputs: Tensor, results: Tensor, pool: Pool) -> _Captured:
         """Run once to compile and allocate what libraries need, then record."""
         side = torch.cuda.Stream(inputs.device)
         side.wait_stream(torch.cuda.current_stream())

@@ -25,73 +25,72 @@ class Tile:
     warps: int
     stages: int = 1
     splits: int = 1
-    prefetch: bool = False
+    prefetch: bool = False  # weights into the second-level cache before waiting
 
 
 # shape → rows up to which → tile
 TILES: dict[Shape, dict[int, Tile | None]] = {
-    (4096, 2048, STORE): {
-        1: Tile("vector", 2, 2048, 4),
-        8: Tile("slab", 16, 256, 8),
-        64: None,
-    },
-    (2048, 2048, ADD): {
-        1: Tile("vector", 2, 2048, 4),
-        8: Tile("slab", 16, 256, 8),
-        32: Tile("loop", 64, 128, 4, 4, 8, True),
-        64: Tile("loop", 64, 128, 4, 4, 4, True),
-    },
-    (6144, 2048, SWIGLU): {
-        1: Tile("vector", 2, 2048, 4),
-        16: Tile("loop", 64, 128, 4, 4, 1, False),
-        64: Tile("loop", 64, 64, 4, 6, 1, False),
-    },
-    (2048, 6144, ADD): {
-        1: Tile("vector", 4, 2048, 4),
-        16: Tile("loop", 64, 128, 4, 4, 8, False),
-        64: Tile("loop", 64, 128, 4, 4, 4, False),
-    },
-    (3072, 2048, STORE): {
-        2: Tile("vector", 8, 2048, 4),
-        8: Tile("slab", 16, 256, 8),
-        64: None,
-    },
     (4096, 1024, STORE): {
-        1: Tile("vector", 4, 1024, 4),
-        2: Tile("vector", 8, 1024, 4),
-        16: Tile("slab", 16, 256, 4),
-        32: Tile("loop", 64, 128, 4, 4, 1, False),
+        1: Tile("vector", 8, 1024, 4),
+        8: Tile("slab", 16, 256, 4),
+        16: Tile("loop", 64, 128, 4, 4, 1),
         64: Tile("loop", 64, 128, 4, 4, 1, True),
-        128: None,
     },
     (1024, 2048, ADD): {
-        1: Tile("vector", 8, 2048, 4),
+        1: Tile("vector", 4, 2048, 4),
         16: Tile("slab", 16, 256, 8),
         32: Tile("loop", 64, 128, 4, 4, 8, True),
         64: Tile("loop", 64, 128, 4, 4, 4, True),
-        128: Tile("loop", 64, 64, 4, 6, 4, True),
+        128: Tile("loop", 64, 64, 4, 6, 4),
     },
     (3072, 1024, SWIGLU): {
-        1: Tile("vector", 2, 1024, 4),
-        2: Tile("slab", 8, 256, 4),
-        16: Tile("slab", 16, 256, 4),
-        32: Tile("loop", 16, 256, 4, 4, 1, False),
-        128: None,
+        1: Tile("vector", 4, 1024, 4),
+        4: Tile("slab", 16, 256, 4),
+        8: Tile("slab", 16, 256, 8),
+        16: Tile("loop", 64, 128, 4, 4, 1),
+        32: Tile("loop", 16, 128, 4, 6, 1),
+        64: Tile("loop", 32, 128, 4, 5, 1),
     },
     (1024, 3072, ADD): {
         1: Tile("vector", 4, 1024, 4),
-        2: Tile("vector", 2, 1024, 4),
-        8: Tile("loop", 64, 128, 4, 4, 8, True),
+        2: Tile("slab", 8, 256, 4),
+        16: Tile("slab", 16, 256, 4),
         64: Tile("loop", 64, 128, 4, 4, 4, True),
-        128: None,
+        128: Tile("loop", 32, 256, 4, 3, 4),
     },
     (2048, 1024, STORE): {
-        1: Tile("vector", 4, 1024, 4),
-        2: Tile("vector", 2, 1024, 4),
-        16: Tile("slab", 16, 256, 4),
-        32: None,
+        1: Tile("vector", 2, 1024, 4),
+        2: Tile("vector", 8, 1024, 4),
+        4: Tile("slab", 16, 256, 4),
+        16: Tile("slab", 8, 256, 4),
+        32: Tile("loop", 32, 256, 4, 3, 1, True),
         64: Tile("loop", 16, 256, 4, 4, 1, True),
-        128: None,
+    },
+    (4096, 2048, STORE): {
+        1: Tile("vector", 8, 2048, 4),
+        8: Tile("slab", 16, 256, 8),
+    },
+    (2048, 2048, ADD): {
+        1: Tile("vector", 8, 2048, 4),
+        8: Tile("slab", 16, 256, 8),
+        32: Tile("loop", 64, 128, 4, 4, 4, True),
+        64: Tile("loop", 64, 128, 4, 4, 2, True),
+    },
+    (6144, 2048, SWIGLU): {
+        1: Tile("vector", 2, 2048, 4),
+        16: Tile("loop", 64, 128, 4, 4, 1),
+        32: Tile("loop", 64, 64, 4, 6, 1),
+        64: Tile("loop", 64, 128, 4, 4, 1),
+    },
+    (2048, 6144, ADD): {
+        1: Tile("vector", 4, 2048, 4),
+        2: Tile("slab", 16, 256, 8),
+        32: Tile("loop", 64, 128, 4, 4, 8),
+        64: Tile("loop", 64, 128, 4, 4, 4),
+    },
+    (3072, 2048, STORE): {
+        1: Tile("vector", 8, 2048, 4),
+        8: Tile("slab", 16, 256, 8),
     },
 }
 

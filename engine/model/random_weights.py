@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +27,7 @@ from engine.model.config import (
 PREFIX = "random:"  # of a checkpoint's name
 SEED = 20_260_101
 
-_DECODER = {
+_DECODER: dict[str, Any] = {
     "num_attention_heads": 16,
     "num_key_value_heads": 8,
     "head_dim": 128,

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from engine.graphs import CudaGraphs, Launched, Shape, buckets
+from engine.graphs import CudaGraphs, Launched, Pool, Shape, buckets
 from engine.kernels.decoder import supported
 from engine.kernels.sampler import ENDED, FINITE
 from engine.model import rows as words
@@ -85,7 +86,7 @@ class CudaGeneration:
         state: SlotState,
         *,
         rows: int,
-        pool: tuple[int, int],
+        pool: Pool,
         tiled: bool = True,
     ) -> None:
         """Capture every graph; `state` has one slot more than utterances, for padding.
@@ -117,10 +118,10 @@ class CudaGeneration:
         ]
         prompts += [Shape(1, min(tokens, positions)) for tokens in LONG_PROMPT_TOKENS]
         prompts = sorted({shape for shape in prompts if shape.tokens <= positions})
-        common = {"width": WIDTH, "padding": self._padding, "device": device, "pool": pool}
-        self._prefill = CudaGraphs(talker.prefill, prompts, **common)
-        self._step = CudaGraphs(talker.step, counts, **common)
-        self._frame = CudaGraphs(predictor.frame, counts, **common)
+        capture = partial(CudaGraphs, width=WIDTH, padding=self._padding, device=device, pool=pool)
+        self._prefill = capture(talker.prefill, prompts)
+        self._step = capture(talker.step, counts)
+        self._frame = capture(predictor.frame, counts)
 
     def prefill(self, works: Sequence[Work]) -> Ticket:
         """Start each work's segment; a few prompts a replay, those of like length together."""

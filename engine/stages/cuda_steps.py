@@ -176,8 +176,8 @@ class PredictorSteps:
 def _frame_cache(decoder: Decoder, rows: int, positions: int) -> KeyValueCache:
     """Allocate without zeroing: only what the frame itself wrote is read."""
     config = decoder.config
-    shape = (rows, config.num_key_value_heads, positions, config.head_dim)
-    shape = (config.num_hidden_layers, *shape)
+    each = (rows, config.num_key_value_heads, positions, config.head_dim)
+    shape = (config.num_hidden_layers, *each)
     return KeyValueCache(decoder.norm.new_empty(shape), decoder.norm.new_empty(shape))
 
 
