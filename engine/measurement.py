@@ -119,9 +119,8 @@ class Measurement:
         feed.finish()
         options = Open(f"bench-{slot}", self._stages.info.default_voice, seed=slot, ignore_eos=True)
         clock = PlaybackClock(0.0, patience=1.0, acks=False)
-        utterance = Utterance(
-            options, slot=slot, feed=feed, clock=clock, trim=LeadingSilence(TrimConfig())
-        )
+        trim = LeadingSilence(TrimConfig())
+        utterance = Utterance(options, slot=slot, feed=feed, clock=clock, trim=trim)
         utterance.text_changed()
         utterance.fix_layout()
         assert utterance.segment is not None
@@ -137,7 +136,7 @@ class Measurement:
 def _event(on_cuda: bool) -> Any:
     if not on_cuda:
         return time.perf_counter()
-    event = torch.cuda.Event(enable_timing=True)
+    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
     event.record()
     return event
 

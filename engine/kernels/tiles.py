@@ -74,7 +74,7 @@ def product(
             x, weight, out, meeting.partial, meeting.arrived, rows, features, size, *strides,
             ROWS=max(16, triton.next_power_of_2(rows)), DEPTH=tile.depth, FEATURES=tile.features,
             SHARE=size // tile.splits, SPLITS=tile.splits, STAGES=tile.stages,
-            THREADS=32 * tile.warps if tile.prefetch else 0, **common,
+            THREADS=32 * tile.warps if tile.prefetch and chains() else 0, **common,
         )  # fmt: skip
 
 

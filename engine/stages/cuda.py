@@ -14,6 +14,7 @@ import numpy as np
 
 from engine.graphs import CudaGraphs, Launched, Pool, Shape, buckets
 from engine.kernels.decoder import supported
+from engine.kernels.pieces import chains
 from engine.kernels.sampler import ENDED, FINITE
 from engine.model import rows as words
 from engine.model.checkpoint import Checkpoint
@@ -105,6 +106,7 @@ class CudaGeneration:
             checkpoint.config.predictor.vocab_size,
         )
         slots = state.codes.shape[0]
+        tiled = tiled and chains()  # the tiles were measured on Hopper; older cards lack the room
         self._talker_words = words.empty(slots, WIDTH, self._scratch)
         self._predictor_words = words.empty(slots, WIDTH, self._scratch)
         device = checkpoint.talker.device
