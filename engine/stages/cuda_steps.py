@@ -17,7 +17,8 @@ from engine.kernels.predictor_attention import frame_attention
 from engine.kernels.prompt_attention import LONGEST, prompt_attention
 from engine.kernels.prompt_heads import prompt_heads
 from engine.kernels.sampler import FirstCode, draw_first, draw_next
-from engine.kernels.step_attention import cut_for, step_attention, step_scratch
+from engine.kernels.step_attention import step_attention
+from engine.kernels.step_cut import cut_for, step_scratch
 from engine.kernels.tile_table import STORE, tile_for
 from engine.kernels.tiles import product
 from engine.model.attention import KeyValueCache
