@@ -24,6 +24,8 @@ from engine.work import Batch, Stage, Stages, Work
 Entry = tuple[float, int, int, Work]  # latest start or due, slot, version of the utterance, work
 Timer = tuple[float, int, int, Utterance]  # moment, slot, version, utterance
 
+CROWD = 16  # rows below which a batch is no crowd
+CAN_WAIT = 0.028  # s of slack with which an anchor can let others go first
 AS_SOON = 20  # launches within which a chunk that is due is cut to join a smaller one
 RICH = 0.5  # s of slack with which work waits while another is late
 SWEEP_AT = 64  # outdated entries a heap may hold, beside one or two for each slot
@@ -48,6 +50,7 @@ class Scheduler:
         self._timers: list[Timer] = []
         self._versions: dict[int, int] = {}  # slot → count of touches: older entries are void
         self._fellows = 1  # rows of the last talker batch
+        self._crowded = False  # most of the last talker batch needed it
 
     def touch(self, utterance: Utterance, now: float) -> None:
         """Look at an utterance anew: something happened to it."""
@@ -83,19 +86,37 @@ class Scheduler:
         utterances that have room for a frame.
         """
         self._wake(now)
-        first = min(filter(None, map(self._first, self._ready.values())), default=None)
-        if first is None:
+        anchor = self._anchor(now)
+        if anchor is None:
             return None
-        anchor = first[-1]
         stage, room, latest = anchor.stage, self._rows(anchor), self._company(anchor, now)
         works = self._take(self._ready[stage], anchor, room, latest)
         if stage is Stage.CODEC:
             works += self._take(self._gathering, anchor, room - len(works), now + FRAME_SECONDS)
-        elif latest == inf:
-            works += self._take(self._resting[stage], anchor, room - len(works), now)
-        if stage is Stage.TALKER:
-            self._fellows = len(works)
+        else:
+            needy = len(works)
+            if latest == inf:
+                works += self._take(self._resting[stage], anchor, room - needy, now)
+            if stage is Stage.TALKER:
+                self._fellows = len(works)
+                self._crowded = needy > max(len(works) / 2, CROWD)
         return Batch(stage, works)
+
+    def _anchor(self, now: float) -> Work | None:
+        """Choose the work that the next batch is for: the one that must start soonest.
+
+        While most listeners are short of sound throughput counts: a newcomer that can wait lets
+        the larger crowd go first, whose launch costs hardly more than its own, and finds company.
+        """
+        firsts = [entry for entry in map(self._first, self._ready.values()) if entry]
+        if not firsts:
+            return None
+        first = min(firsts)
+        unspoken = not first[-1].utterance.samples
+        can_wait = unspoken and first[0] - now >= max(CAN_WAIT, 2 * self._step())
+        if not (self._crowded and can_wait):
+            return first[-1]
+        return max(firsts, key=lambda entry: (len(self._ready[entry[-1].stage]), -entry[0]))[-1]
 
     def wake_at(self, now: float) -> float:
         """Return when time alone may make something ready, s; `inf` if nothing will."""
