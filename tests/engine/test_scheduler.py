@@ -225,3 +225,32 @@ def test_slack_counts_sound_made_but_not_sent() -> None:
     assert batch and batch.stage is Stage.PREDICTOR
     gained = batch.works[0].latest_start - before
     assert gained == pytest.approx(FRAME_SECONDS + SECONDS[Stage.TALKER])
+
+
+def crowd(rows: int) -> tuple[Scheduler, list[Utterance]]:
+    """Listeners short of sound whose talker batch was just planned, launched and committed."""
+    plans = scheduler()
+    listeners = [playing(sent=0.5, slot=slot) for slot in range(rows)]
+    batch = plan(plans, *listeners)
+    assert batch and len(batch.works) == rows
+    for each in listeners:
+        run(each, Stage.TALKER)
+        plans.touch(each, 0.0)
+    return plans, listeners
+
+
+@pytest.mark.parametrize(("rows", "first"), [(20, Stage.PREDICTOR), (4, Stage.PREFILL)])
+def test_newcomer_lets_a_crowd_short_of_sound_go_first(rows: int, first: Stage) -> None:
+    plans, _ = crowd(rows)
+
+    batch = plan(plans, utterance(segment(), slot=30, at=0.01))
+
+    assert batch and batch.stage is first
+
+
+def test_newcomer_that_cannot_wait_goes_before_any_crowd() -> None:
+    plans, _ = crowd(20)
+
+    batch = plan(plans, utterance(segment(), slot=30), now=0.03)
+
+    assert batch and batch.stage is Stage.PREFILL
