@@ -68,8 +68,9 @@ class SoundFlow:
         self.listener.complete |= Flag.LAST in chunk.flags
 
     def stop(self) -> None:
-        """Nothing more leaves."""
+        """Nothing more leaves; an encoder's state is 44 KB and goes at once."""
         self.stopped = self.listener.stopped = True
+        self._coder = None
 
     def playhead(self, played_ms: float | None, now: float) -> tuple[float, HeardSource, float]:
         """Where the listener is: ticks, who says so, and the seconds it may be wrong.
@@ -89,9 +90,8 @@ class SoundFlow:
 
     async def send(self, pcm: bytes, *, last: bool, segment_end: bool) -> None:
         """Code the next sound and hand it over, as soon as there is room for it."""
-        if self._coder is None:
-            self._coder = self._common.terms.new_coder()
-        pieces = await self._coder.code(pcm, last)
+        coder = self._coder = self._coder or self._common.terms.new_coder()
+        pieces = await coder.code(pcm, last)
         for index, piece in enumerate(pieces, start=1):
             flags = Flag(0)
             if index == len(pieces):
@@ -99,8 +99,9 @@ class SoundFlow:
                     Flag.SEGMENT_END if segment_end else flags
                 )
             await self._room()
-            self._hand_over(piece, self._coder, flags)
-        self.drained |= last
+            self._hand_over(piece, coder, flags)
+        if last:
+            self.drained, self._coder = True, None
 
     def _hand_over(self, piece: Piece, coder: Coder, flags: Flag) -> None:
         if self._seq == 0:
