@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import signal
 import sys
 from pathlib import Path
 
@@ -27,12 +28,15 @@ def main(arguments: list[str] | None = None) -> int:
         asyncio.run(_serve(sections["engine"], options.listen))
     except (EngineError, OSError) as error:
         print(f"playhead engine: {error}", file=sys.stderr)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return 0
     return 1
 
 
 async def _serve(config: EngineConfig, address: str) -> None:
+    serving = asyncio.current_task()
+    if serving and config.trace:  # else there is nothing to save, and no reason to wait
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
     await EngineServer(config, address).serve()
 
 

@@ -30,6 +30,7 @@ class ModelConfig:
     dtype: str = (
         "auto"  # Talker and Predictor: "auto" (fp32 on CPU, bf16 on CUDA), "float32", "bfloat16"
     )
+    codec_dtype: str = "auto"  # "auto" (fp32 on CPU, fp16 on CUDA), "float32", "float16"
     threads: int = 0  # CPU threads of the model; 0: 1 if it is tiny, else one per core, at most 4
     slots: int = 8  # utterances at once
     rows: int = 32  # most works in one batch
@@ -70,6 +71,7 @@ class EngineConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     trim: TrimConfig = field(default_factory=TrimConfig)
+    trace: str = ""  # folder for what the engine did lately; "": keep nothing
 
 
 def load(

@@ -14,10 +14,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from engine.api import Append, Command, EngineError, Event, Finish, Info, Open
 from engine.config import EngineConfig
 from engine.loop import EngineLoop
+from engine.watch import Watch
 from engine.work import Stages
 
 logger = logging.getLogger(__name__)
@@ -53,6 +55,7 @@ class EngineThread:
         self._info: Info | None = None
         self._error: BaseException | None = None
         self._stopping = False
+        self._watch: Watch | None = None
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
     def start(self) -> None:
@@ -82,6 +85,8 @@ class EngineThread:
 
     def _run(self) -> None:
         try:
+            if self._config.trace:
+                self._watch = Watch(Path(self._config.trace))
             stages = build(self._config)
             loop, outbox = self._prepare(stages)
             self._info = stages.info
@@ -93,6 +98,9 @@ class EngineThread:
             self._error = error
             self._ready.set()
             self._died(error)
+        finally:
+            if self._watch:
+                self._watch.write()
 
     def _prepare(self, stages: Stages) -> tuple[EngineLoop, list[Event]]:
         """Speak once, unheard: stages warm up, and the cost model learns its first values."""
@@ -100,7 +108,11 @@ class EngineThread:
 
         outbox: list[Event] = []
         loop = EngineLoop(
-            stages, self._config, emit=outbox.append, trim=lambda: LeadingSilence(self._config.trim)
+            stages,
+            self._config,
+            emit=outbox.append,
+            trim=lambda: LeadingSilence(self._config.trim),
+            observer=self._watch,
         )
         for together in WARM_UP_TOGETHER:
             loop.step(_warm_up(stages.info, min(together, stages.info.slots)), time.monotonic())
@@ -108,6 +120,8 @@ class EngineThread:
                 if not loop.step([], time.monotonic()) and loop.oldest:
                     loop.oldest.wait(1.0)
         outbox.clear()
+        if self._watch:
+            self._watch.clear()
         gc.collect()
         gc.freeze()  # the model lives as long as the process: keep it out of every later collection
         return loop, outbox
@@ -135,6 +149,8 @@ class EngineThread:
                 loop.oldest.wait(GLANCE)
             return self._drain()
         now = time.monotonic()
+        if self._watch and not loop.busy and self._watch.write_some(now):
+            return self._drain()  # idle for long enough to write a little: look, then write on
         timeout = max(0.0, min(beat_at, loop.wake_at(now)) - now)
         try:
             first = self._inbox.get(timeout=timeout) if timeout else self._inbox.get_nowait()

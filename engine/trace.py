@@ -8,11 +8,14 @@ writes words of the same lengths.
 from __future__ import annotations
 
 import dataclasses
+import heapq
+import itertools
 import json
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -112,54 +115,48 @@ class Trace:
         elif isinstance(event, Ended):
             self.marks.append(Mark(now, "Ended", event.utterance, event.detail or event.reason))
 
+    def clear(self) -> None:
+        """Forget what is over."""
+        self.spans.clear()
+        self.marks.clear()
+
     def to_chrome(self) -> dict[str, Any]:
         """Return Chrome's trace format: a lane per stage, and one per utterance."""
-        return {"displayTimeUnit": "ms", "traceEvents": [*self._names(), *self._entries()]}
+        return {"displayTimeUnit": "ms", "traceEvents": list(_entries(self.spans, self.marks))}
 
-    def _entries(self) -> Iterator[dict[str, Any]]:
-        lanes = self._utterance_lanes()
-        for span in self.spans:
-            yield _entry(span, pid=1, tid=LANES[span.stage]) | {"args": _reasons(span)}
-            for name in span.utterances:
-                yield _entry(span, pid=2, tid=lanes[name])
-        for mark in self.marks:
-            yield {
-                "ph": "i",
-                "s": "t",
-                "name": mark.name,
-                "pid": 2,
-                "tid": lanes[mark.utterance],
-                "ts": mark.at * MICRO,
-                "args": {"detail": mark.detail},
-            }
-
-    def _utterance_lanes(self) -> dict[str, int]:
-        names = [mark.utterance for mark in self.marks]
-        names += [name for span in self.spans for name in span.utterances]
-        return {name: lane for lane, name in enumerate(dict.fromkeys(names), 1)}
-
-    def _names(self) -> Iterator[dict[str, Any]]:
-        yield _label("process_name", 1, 0, "device")
-        yield _label("process_name", 2, 0, "utterances")
-        for stage, lane in LANES.items():
-            yield _label("thread_name", 1, lane, stage.value)
-        for name, lane in self._utterance_lanes().items():
-            yield _label("thread_name", 2, lane, name)
+    def pieces(self) -> Iterator[str]:
+        """Return the same as JSON text in small pieces; what comes later is not among them."""
+        return _joined(_entries(list(self.spans), list(self.marks)))
 
 
 class Recorder:
-    """An `Observer` that keeps every command with its moment."""
+    """An `Observer` that keeps every command of the last utterances with its moment.
 
-    def __init__(self) -> None:
-        self.commands: list[tuple[float, Command]] = []
+    Args:
+        most: commands kept. Beyond it the utterances that were opened first are forgotten whole,
+            with whatever is still said to them.
+    """
+
+    def __init__(self, most: float = inf) -> None:
+        self._most = most
+        self._count = 0  # commands kept
+        self._number = itertools.count()  # order of commands of one moment
+        self._kept: dict[str, list[tuple[int, float, Command]]] = {}  # utterance → its commands
 
     def command(self, command: Command, now: float) -> None:
         """Keep a command; of a text, only where its words begin and end."""
+        name = command.utterance
         if isinstance(command, Append):
-            command = Append(command.utterance, disguised(command.text))
+            command = Append(name, disguised(command.text))
         elif isinstance(command, Open):
             command = dataclasses.replace(command, instructions=disguised(command.instructions))
-        self.commands.append((now, command))
+            self._kept.setdefault(name, [])
+        if name not in self._kept:
+            return
+        self._kept[name].append((next(self._number), now, command))
+        self._count += 1
+        while self._count > self._most:
+            self._count -= len(self._kept.pop(next(iter(self._kept))))
 
     def launched(self, batch: Batch, predicted: float, now: float) -> None:
         """Launches follow from commands."""
@@ -170,11 +167,21 @@ class Recorder:
     def event(self, event: Event, now: float) -> None:
         """And events."""
 
+    def clear(self) -> None:
+        """Forget every utterance."""
+        self._kept.clear()
+        self._count = 0
+
     def to_lines(self) -> str:
         """Return the log as JSON lines: a moment, a command, its fields."""
-        return "".join(
+        return "".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """Return the same line by line; what comes later is not among them."""
+        kept = [list(commands) for commands in self._kept.values()]
+        return (
             json.dumps({"at": at, "do": type(each).__name__} | dataclasses.asdict(each)) + "\n"
-            for at, each in self.commands
+            for _, at, each in heapq.merge(*kept)
         )
 
 
@@ -202,6 +209,49 @@ def _command(line: str, where: str) -> tuple[float, Command]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         known = ", ".join(COMMANDS)
         raise ConfigError(f"{where}: want `at`, `do` ({known}) and its fields: {error}") from error
+
+
+def _joined(entries: Iterator[dict[str, Any]]) -> Iterator[str]:
+    yield '{"displayTimeUnit": "ms", "traceEvents": [\n'
+    for number, entry in enumerate(entries):
+        yield (",\n" if number else "") + json.dumps(entry)
+    yield "\n]}\n"
+
+
+def _entries(spans: Iterable[Span], marks: Iterable[Mark]) -> Iterator[dict[str, Any]]:
+    """Yield lanes before what lies on them; those of utterances in the order of their marks."""
+    yield _label("process_name", 1, 0, "device")
+    yield _label("process_name", 2, 0, "utterances")
+    for stage, lane in LANES.items():
+        yield _label("thread_name", 1, lane, stage.value)
+    lanes: dict[str, int] = {}
+    for mark in marks:
+        yield from _lane(lanes, mark.utterance)
+        yield _instant(mark, tid=lanes[mark.utterance])
+    for span in spans:
+        yield _entry(span, pid=1, tid=LANES[span.stage]) | {"args": _reasons(span)}
+        for name in span.utterances:
+            yield from _lane(lanes, name)
+            yield _entry(span, pid=2, tid=lanes[name])
+
+
+def _lane(lanes: dict[str, int], name: str) -> Iterator[dict[str, Any]]:
+    """Give an utterance a lane, unless it has one."""
+    if name not in lanes:
+        lanes[name] = len(lanes) + 1
+        yield _label("thread_name", 2, lanes[name], name)
+
+
+def _instant(mark: Mark, *, tid: int) -> dict[str, Any]:
+    return {
+        "ph": "i",
+        "s": "t",
+        "name": mark.name,
+        "pid": 2,
+        "tid": tid,
+        "ts": mark.at * MICRO,
+        "args": {"detail": mark.detail},
+    }
 
 
 def _entry(span: Span, *, pid: int, tid: int) -> dict[str, Any]:

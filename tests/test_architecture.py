@@ -27,7 +27,7 @@ PURE = {  # no device, no thread, no clock: the same code runs in virtual time
     *("engine.simulation", "engine.simulation.arrivals", "engine.simulation.conversation"),
     *("engine.simulation.costs", "engine.simulation.listeners", "engine.simulation.network"),
     *("engine.simulation.replay", "engine.simulation.report", "engine.simulation.simulation"),
-    *("engine.trace",),
+    *("engine.trace", "engine.watch"),
 }
 NOT_PURE = {  # standard library, yet it waits, looks at a clock or leaves the process
     *("asyncio", "concurrent", "threading", "multiprocessing", "subprocess", "signal"),

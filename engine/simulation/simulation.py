@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 from random import Random
 from typing import Any
@@ -18,7 +19,7 @@ from engine.config import EngineConfig
 from engine.loop import EngineLoop
 from engine.placement import place
 from engine.scheduler import Scheduler
-from engine.silent import Costs, SilentStages, scripted_costs
+from engine.silent import VOICES, Costs, SilentStages, scripted_costs
 from engine.simulation.arrivals import Arrival
 from engine.simulation.conversation import Conversation
 from engine.simulation.replay import Witness
@@ -117,17 +118,20 @@ class Simulation:
     def replay(self, commands: Sequence[tuple[float, Command]]) -> Report:
         """Apply recorded commands at their moments and return what was to be heard."""
         self._recorded = len(commands)
+        moments = [at for at, _ in commands]
+        self.now = min(moments, default=0.0)  # a real engine's clock began with the machine
         for at, command in commands:
             self.at(at, self._replay, command)
-        return self._through(max((at for at, _ in commands), default=0.0))
+        return self._through(max(moments, default=0.0))
 
     def _through(self, last: float) -> Report:
-        self.at(0.0, self._beat)
-        self.at(SAMPLE_EVERY, self._sample)
+        began = self.now
+        self.at(began, self._beat)
+        self.at(began + SAMPLE_EVERY, self._sample)
         while self.now < last + GIVE_UP and self._unfinished:
             self._advance()
         replies = [each.report(self.now) for each in self._conversations.values()]
-        return Report(replies, self._device, self._leads, self._slacks, self.now)
+        return Report(replies, self._device, self._leads, self._slacks, self.now - began)
 
     # ------------------------------------------- what a conversation may ask
 
@@ -180,6 +184,7 @@ class Simulation:
         name = command.utterance
         if isinstance(command, Open):
             self._conversations[name] = Witness(command, self.now)
+            command = replace(command, voice=VOICES[0])  # recorded ones are not known here
         elif isinstance(witness := self._conversations.get(name), Witness):
             witness.told(command, self.now)
         self.send(0, command)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.api import Append, ConfigError, Open, Sampling
+from engine.api import Append, Cancel, ConfigError, Finish, Open, Sampling
 from engine.config import EngineConfig, ModelConfig
 from engine.simulation.arrivals import arrivals
 from engine.simulation.listeners import POPULATIONS
@@ -27,9 +27,10 @@ def test_trace_is_what_chrome_reads() -> None:
     trace = Trace()
     watched(trace)
 
-    chrome = json.loads(json.dumps(trace.to_chrome()))
+    chrome = json.loads("".join(trace.pieces()))
 
     spans = [each for each in chrome["traceEvents"] if each["ph"] == "X" and each["pid"] == 1]
+    assert chrome == trace.to_chrome()
     assert len(spans) == len(trace.spans)
     assert all(each["dur"] > 0 and each["args"]["why"] for each in spans)
     lanes = {each["args"]["name"] for each in chrome["traceEvents"] if each["ph"] == "M"}
@@ -68,16 +69,40 @@ def test_recorded_log_gives_the_same_launches(tmp_path: Path) -> None:
 
 def test_log_keeps_no_text(tmp_path: Path) -> None:
     recorder = Recorder()
-    recorder.command(Append("u", "Call 555, Ann."), 1.0)
     recorder.command(Open("u", "tone", instructions="softly", sampling=Sampling(top_k=3)), 1.0)
+    recorder.command(Append("u", "Call 555, Ann."), 1.0)
     path = tmp_path / "commands.log"
     path.write_text(recorder.to_lines())
 
     assert "Ann" not in path.read_text() and "softly" not in path.read_text()
     assert [command for _, command in read_log(path)] == [
-        Append("u", "aaaa aaa, aaa."),
         Open("u", "tone", instructions="aaaaaa", sampling=Sampling(top_k=3)),
+        Append("u", "aaaa aaa, aaa."),
     ]
+
+
+def test_full_recorder_forgets_the_oldest_utterance_whole(tmp_path: Path) -> None:
+    recorder = Recorder(4)
+    for command in (Open("a", "tone"), Open("b", "tone"), Finish("a"), Finish("b")):
+        recorder.command(command, 1.0)
+
+    recorder.command(Open("c", "tone"), 2.0)
+    recorder.command(Cancel("a"), 3.0)
+
+    path = tmp_path / "commands.log"
+    path.write_text(recorder.to_lines())
+    kept = [command for _, command in read_log(path)]
+    assert kept == [Open("b", "tone"), Finish("b"), Open("c", "tone")]
+
+
+def test_log_of_a_machine_long_awake_replays_at_once_and_in_any_voice() -> None:
+    late = 1_000_000.0  # s
+    said = [Open("u", "somebody"), Append("u", "Hello there."), Finish("u")]
+
+    report = Simulation([], CONFIG).replay([(late, command) for command in said])
+
+    assert [reply.ended for reply in report.replies] == ["complete"]
+    assert report.duration < 5
 
 
 def test_disguise_keeps_lengths_and_marks() -> None:
