@@ -33,6 +33,7 @@ TINY = 512  # hidden width up to which a second thread costs more than it brings
 
 
 Run = Callable[[Sequence[Work]], Ticket]
+Release = Callable[[int], None]
 
 
 class ModelStages:
@@ -47,6 +48,7 @@ class ModelStages:
         rows: int,
         segment_seconds: float,
         normalise: bool,
+        codec_dtype: torch.dtype = torch.float32,
     ) -> None:
         """Allocate the state of `slots` utterances.
 
@@ -55,6 +57,7 @@ class ModelStages:
             rows: most works in one batch.
             segment_seconds: s of speech per prompt.
             normalise: spell numbers out before speaking them.
+            codec_dtype: of the fused codec on CUDA; the eager one always decodes in fp32.
         """
         settings, talker = checkpoint.settings, checkpoint.config.talker
         self._checkpoint = checkpoint
@@ -71,17 +74,14 @@ class ModelStages:
         )
         on_cuda = checkpoint.talker.device.type == "cuda"
         state = allocate(checkpoint, slots=slots + on_cuda, segment_seconds=segment_seconds)
-        self._codec = CodecStage(
-            checkpoint.config.codec,
-            checkpoint.codec_tensors(),
-            slots=slots,
-            codes=state.codes,
-            device=checkpoint.talker.device,
-        )
-        self._run: dict[Stage, Run] = {
-            **(_captured if on_cuda else _eager)(checkpoint, state, rows),
-            Stage.CODEC: _finished(self._codec.launch),
-        }
+        self._release: Release
+        self._run: dict[Stage, Run]
+        if on_cuda and _fits(checkpoint):
+            self._run, self._release = _captured(
+                checkpoint, state, slots=slots, rows=rows, codec_dtype=codec_dtype
+            )
+        else:
+            self._run, self._release = _eager(checkpoint, state, slots=slots)
 
     @property
     def info(self) -> Info:
@@ -128,7 +128,7 @@ class ModelStages:
     @torch.inference_mode()
     def release(self, slot: int) -> None:
         """Forget the codec's past; the rest is set anew by the next prefill."""
-        self._codec.release(slot)
+        self._release(slot)
 
     def _can_follow(self, instructions: str) -> bool:
         length = len(self._checkpoint.tokenizer.instruct(instructions))
@@ -151,6 +151,7 @@ def build(config: ModelConfig) -> ModelStages:
         rows=config.rows,
         segment_seconds=config.segment_seconds or settings.segment_seconds,
         normalise=_normalise(config.normalise, settings.normalise),
+        codec_dtype=_codec_dtype(config.codec_dtype, checkpoint.talker.device),
     )
 
 
@@ -162,31 +163,67 @@ def _checkpoint(config: ModelConfig) -> Checkpoint:
     return load(locate(config.checkpoint), device=device, dtype=dtype)
 
 
-def _eager(checkpoint: Checkpoint, state: SlotState, rows: int) -> dict[Stage, Run]:
+def _fits(checkpoint: Checkpoint) -> bool:
+    """Whether kernels can do the checkpoint's sizes; else it runs eagerly, on CUDA too."""
+    from engine.stages import cuda  # lazily: it needs Triton
+
+    fits = cuda.fits(checkpoint)
+    if not fits:
+        logger.warning("checkpoint_runs_eagerly: its heads are not 32, 64, 128 or 256 wide")
+    return fits
+
+
+def _eager(
+    checkpoint: Checkpoint, state: SlotState, *, slots: int
+) -> tuple[dict[Stage, Run], Release]:
     """The reference: PyTorch's operations, over when they return."""
     talker = TalkerStage(checkpoint, state)
-    return {
+    codec = CodecStage(
+        checkpoint.config.codec,
+        checkpoint.codec_tensors(),
+        slots=slots,
+        codes=state.codes,
+        device=checkpoint.talker.device,
+    )
+    run = {
         Stage.PREFILL: _finished(talker.prefill),
         Stage.TALKER: _finished(talker.step),
         Stage.PREDICTOR: _finished(PredictorStage(checkpoint, state).frame),
+        Stage.CODEC: _finished(codec.launch),
     }
+    return run, codec.release
 
 
-def _captured(checkpoint: Checkpoint, state: SlotState, rows: int) -> dict[Stage, Run]:
-    """Kernels and graphs; a checkpoint of sizes that the kernels cannot do runs eagerly."""
-    from engine.stages import cuda  # lazily: it needs Triton
+def _captured(
+    checkpoint: Checkpoint,
+    state: SlotState,
+    *,
+    slots: int,
+    rows: int,
+    codec_dtype: torch.dtype,
+) -> tuple[dict[Stage, Run], Release]:
+    """Kernels and graphs; nothing waits for the device."""
+    from engine.stages.codec_cuda import CudaCodecStage  # lazily: they need Triton
+    from engine.stages.cuda import CudaGeneration
 
-    if not cuda.fits(checkpoint):
-        logger.warning("checkpoint_runs_eagerly: its heads are not 32, 64, 128 or 256 wide")
-        return _eager(checkpoint, state, rows)
     with torch.inference_mode():
         pool = torch.cuda.graph_pool_handle()
-        generation = cuda.CudaGeneration(checkpoint, state, rows=rows, pool=pool)
-    return {
+        generation = CudaGeneration(checkpoint, state, rows=rows, pool=pool)
+        codec = CudaCodecStage(
+            checkpoint.config.codec,
+            checkpoint.codec_tensors(),
+            slots=slots,
+            codes=state.codes,
+            rows=rows,
+            dtype=codec_dtype,
+        )
+    run: dict[Stage, Run] = {
         Stage.PREFILL: generation.prefill,
         Stage.TALKER: generation.step,
         Stage.PREDICTOR: generation.frame,
+        Stage.CODEC: codec.launch,
     }
+    return run, codec.release
 
 
 def _finished(run: Callable[[Sequence[Work]], Sequence[Outcome]]) -> Run:
@@ -227,6 +264,21 @@ def _dtype(name: str, device: torch.device) -> torch.dtype:
     }
     if name not in kinds:
         raise ConfigError(f"`model.dtype`: want {', '.join(kinds)}, got: {name}")
+    return kinds[name]
+
+
+def _codec_dtype(name: str, device: torch.device) -> torch.dtype:
+    kinds = {
+        "auto": torch.float16 if device.type == "cuda" else torch.float32,
+        "float32": torch.float32,
+        "float16": torch.float16,
+    }
+    if name not in kinds:
+        raise ConfigError(f"`model.codec_dtype`: want {', '.join(kinds)}, got: {name}")
+    if kinds[name] is torch.float16 and device.type != "cuda":
+        raise ConfigError(
+            f"`model.codec_dtype`: want auto or float32 on a {device.type}, got: {name}"
+        )
     return kinds[name]
 
 

@@ -145,7 +145,13 @@ def test_the_embedded_voice_is_built_from_defaults() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("device", "toaster"), ("dtype", "float16"), ("normalise", "perhaps")],
+    [
+        ("device", "toaster"),
+        ("dtype", "float16"),
+        ("codec_dtype", "float16"),  # there is no device that is faster at it
+        ("codec_dtype", "half"),
+        ("normalise", "perhaps"),
+    ],
 )
 def test_a_wrong_setting_is_named(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=f"`model.{key}`.*{value}"):
