@@ -1,0 +1,208 @@
+"""`python -m engine.tools.drive --rps 1,10`: what an engine delivers, without a network.
+
+The engine runs on its thread in this process. Replies are asked for at the moments of a Poisson
+process, however the engine does (open loop), without a lead limit, and each is of a fixed number of
+frames. Every piece of sound is played by the simulator's player at the moment it is delivered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from engine.api import SAMPLE_RATE, Append, Audio, Ended, EngineError, Event, Finish, Info, Open
+from engine.config import EngineConfig, ModelConfig
+from engine.simulation.listeners import Player
+from engine.thread import EngineThread
+
+TEXTS = (
+    "The river turned south below the old mill.",
+    "Your order has left the warehouse and will arrive on Thursday before noon.",
+    "I looked it up: the museum opens at ten, and the last tour starts at four.",
+    "Please hold the line while I check whether another seat is free.",
+)
+PATIENCE = 30.0  # s after the last reply was asked for
+MILLI = 1e3
+
+
+@dataclass(slots=True)
+class Reply:
+    """One utterance, asked for at `asked` and played as it comes."""
+
+    asked: float
+    player: Player = field(default_factory=lambda: Player(0.0))
+    ended_at: float | None = None
+    reason: str = ""
+
+
+class Crowd:
+    """Everyone who listens to one engine; `deliver` is called on its thread."""
+
+    def __init__(self) -> None:
+        self.replies: dict[str, Reply] = {}
+        self.died: BaseException | None = None
+        self._changed = threading.Condition()
+        self._open = 0
+
+    def ask(self, engine: EngineThread, options: Open, text: str) -> None:
+        """Open an utterance and send all of its text."""
+        name = options.utterance
+        with self._changed:
+            self.replies[name] = Reply(time.monotonic())
+            self._open += 1
+        for command in (options, Append(name, text), Finish(name)):
+            engine.send(command)
+
+    def deliver(self, events: list[Event]) -> None:
+        """Hear what one turn of the engine brought."""
+        now = time.monotonic()
+        with self._changed:
+            for event in events:
+                if isinstance(event, Audio) and event.pcm:
+                    length = len(event.pcm) / 2 / SAMPLE_RATE
+                    self.replies[event.utterance].player.receive(length, now)
+                elif isinstance(event, Ended):
+                    self._end(event, now)
+            self._changed.notify_all()
+
+    def lose(self, error: BaseException) -> None:
+        """The engine is gone."""
+        with self._changed:
+            self.died = error
+            self._changed.notify_all()
+
+    def wait(self, timeout: float) -> None:
+        """Block until everyone has heard the end, the engine is gone, or for `timeout` s."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._open or self.died is not None, timeout)
+
+    def _end(self, event: Ended, now: float) -> None:
+        reply = self.replies[event.utterance]
+        reply.ended_at, reply.reason = now, event.detail or event.reason
+        reply.player.finish(now)
+        self._open -= 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one load after the other and print a line for each."""
+    parser = argparse.ArgumentParser(prog="python -m engine.tools.drive", description=__doc__)
+    parser.add_argument("--checkpoint", default="embedded", help="as in the configuration")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--slots", type=int, default=128)
+    parser.add_argument("--rows", type=int, default=64)
+    parser.add_argument("--rps", default="1", help="replies a second: 1,10,20")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of arrivals, per load")
+    parser.add_argument("--frames", type=int, default=50, help="of each reply; 80 ms each")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="write every figure")
+    options = parser.parse_args(arguments)
+    try:
+        results = _measure(options)
+    except EngineError as error:
+        print(f"drive: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    return 0
+
+
+def figures(rate: float, replies: Sequence[Reply]) -> dict[str, Any]:
+    """Summarise the replies of one load; durations in ms. Refused replies count as ends only."""
+    first = [each.player.first_at - each.asked for each in replies if each.player.first_at]
+    whole = [
+        each.ended_at - each.asked for each in replies if each.ended_at and each.player.received
+    ]
+    return {
+        "rate": rate,
+        "replies": len(replies),
+        "ends": dict(Counter(each.reason or "never" for each in replies)),
+        "first_p50": _percentile(first, 0.5),
+        "first_p95": _percentile(first, 0.95),
+        "first_p99": _percentile(first, 0.99),
+        "whole_p50": _percentile(whole, 0.5),
+        "whole_p95": _percentile(whole, 0.95),
+        "underruns": sum(each.player.stalls for each in replies),
+        "silence": MILLI * sum(each.player.silence for each in replies),
+    }
+
+
+def line(result: dict[str, Any]) -> str:
+    """One load, for reading."""
+    first, whole = (
+        " ".join(f"{key} {_ms(result, f'{kind}_{key}')}" for key in keys)
+        for kind, keys in (("first", ("p50", "p95", "p99")), ("whole", ("p50", "p95")))
+    )
+    return (
+        f"{result['rate']:6g}/s  {result['replies']:5d} replies  first sound {first} ms"
+        f"  end to end {whole} ms  underruns {result['underruns']} ({result['silence']:.1f} ms)"
+        f"  {result['ends']}"
+    )
+
+
+def _measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+    model = ModelConfig(
+        options.checkpoint, options.device, slots=options.slots, rows=options.rows, normalise="off"
+    )
+    crowd = Crowd()
+    began = time.monotonic()
+    engine = EngineThread(EngineConfig(model=model), deliver=crowd.deliver, died=crowd.lose)
+    engine.start()
+    info = engine.wait_ready()
+    print(f"{info.model} ready after {time.monotonic() - began:.1f} s", flush=True)
+    results = []
+    for rate in map(float, options.rps.split(",")):
+        crowd.replies.clear()
+        _load(engine, crowd, info, rate, options)
+        crowd.wait(PATIENCE)
+        results.append(figures(rate, list(crowd.replies.values())))
+        print(line(results[-1]), flush=True)
+        if crowd.died is not None:
+            raise EngineError(f"the engine died: {crowd.died!r}")
+    engine.stop()
+    return results
+
+
+def _load(
+    engine: EngineThread, crowd: Crowd, info: Info, rate: float, options: argparse.Namespace
+) -> None:
+    """Ask at the moments of a Poisson process for some seconds."""
+    draw = Random(f"{options.seed} {rate}")
+    due = time.monotonic()
+    until = due + options.seconds
+    number = 0
+    while (due := due + draw.expovariate(rate)) < until:
+        time.sleep(max(0.0, due - time.monotonic()))
+        opening = Open(
+            f"{rate:g}-{number}",
+            info.default_voice,
+            seed=number,
+            max_lead=None,
+            max_frames=options.frames,
+            ignore_eos=True,
+        )
+        crowd.ask(engine, opening, draw.choice(TEXTS))
+        number += 1
+
+
+def _percentile(values: Sequence[float], share: float) -> float | None:
+    """By nearest rank, in ms; None of nothing."""
+    ranked = sorted(values)
+    return MILLI * ranked[ceil(share * len(ranked)) - 1] if ranked else None
+
+
+def _ms(result: dict[str, Any], key: str) -> str:
+    return "-" if result[key] is None else f"{result[key]:.1f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
