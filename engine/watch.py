@@ -73,7 +73,7 @@ class Watch:
     def write_some(self, now: float) -> bool:
         """Write a few pieces if there is news to write; return whether to come back for more."""
         try:
-            if any(True for _ in islice(self._writing, PIECES)):
+            if sum(1 for _ in islice(self._writing, PIECES)):
                 return True
             if not self._news or now < self._due:
                 return False
