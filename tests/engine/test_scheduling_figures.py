@@ -1,5 +1,6 @@
-"""docs/scheduling.md: its commands are understood, and name what exists."""
+"""docs/scheduling.md: its commands are understood, and still print what stands there."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.tools.policies import ENTRANTS
-from engine.tools.simulate import parser
+from engine.tools.simulate import main, parser
 
 PAGE = Path(__file__).parents[2] / "docs" / "scheduling.md"
 COMMANDS = re.findall(r"^    playhead simulate (.+)$", PAGE.read_text(encoding="utf-8"), re.M)
@@ -25,3 +26,25 @@ def test_page_shows_every_policy() -> None:
 
     assert COMMANDS
     assert all(f"| `{name}` |" in text for name in ENTRANTS)
+
+
+def test_figures_are_those_of_the_present_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
+    """A sample, for time: who changes the scheduler prints the whole page again."""
+    rates = ["20", "100"]  # alone, and in a crowd
+    main(["--costs", "h200", "--sweep", ",".join(rates), "--duration", "3", "--json"])
+
+    measured = json.loads(capsys.readouterr().out)
+    assert [shown("p95 first sound, ms:", rate) for rate in rates] == [
+        f"{each['first_sound']['p95'] * 1000:.1f}" for each in measured
+    ]
+    assert [shown("GPU time per heard second, ms:", rate) for rate in rates] == [
+        f"{each['gpu_seconds_per_heard_second'] * 1000:.2f}" for each in measured
+    ]
+
+
+def shown(title: str, rate: str) -> str:
+    """Return what the first table under a title says of ours at a rate."""
+    table = PAGE.read_text(encoding="utf-8").partition(f"\n{title}\n")[2]
+    row = re.search(rf"^\| {rate} \| ([\d.]+) \|", table, re.MULTILINE)
+    assert row, f"no row for {rate} under: {title}"
+    return row[1]
