@@ -24,8 +24,8 @@ from engine.work import Batch, Stage, Stages, Work
 Entry = tuple[float, int, int, Work]  # latest start or due, slot, version of the utterance, work
 Timer = tuple[float, int, int, Utterance]  # moment, slot, version, utterance
 
-CROWD = 16  # rows below which a batch is no crowd
-CAN_WAIT = 0.028  # s of slack with which an anchor can let others go first
+CROWD = 32  # rows below which a batch is no crowd
+CAN_WAIT = 0.03  # s of slack with which an anchor can let others go first
 AS_SOON = 20  # launches within which a chunk that is due is cut to join a smaller one
 RICH = 0.5  # s of slack with which work waits while another is late
 SWEEP_AT = 64  # outdated entries a heap may hold, beside one or two for each slot

@@ -22,17 +22,17 @@ class Rows:
 
     info = Info("none", (), "", (), instructions=False, slots=8)
 
-    def __init__(self, rows: int = 32) -> None:
+    def __init__(self, rows: int = 64) -> None:
         self._rows = rows
 
     def rows(self, stage: Stage) -> int:
         return self._rows
 
 
-def scheduler(rows: int = 32) -> Scheduler:
+def scheduler(rows: int = 64) -> Scheduler:
     costs = CostModel()
     for stage, seconds in SECONDS.items():
-        for rows_known in (1, 20):  # company is nearly free, as on a GPU
+        for rows_known in (1, 40):  # company is nearly free, as on a GPU
             costs.learn(stage, rows_known, 1, seconds)
     return Scheduler(CONFIG, costs, Rows(rows))  # type: ignore[arg-type]
 
@@ -240,18 +240,18 @@ def crowd(rows: int) -> tuple[Scheduler, list[Utterance]]:
     return plans, listeners
 
 
-@pytest.mark.parametrize(("rows", "first"), [(20, Stage.PREDICTOR), (4, Stage.PREFILL)])
+@pytest.mark.parametrize(("rows", "first"), [(40, Stage.PREDICTOR), (20, Stage.PREFILL)])
 def test_newcomer_lets_a_crowd_short_of_sound_go_first(rows: int, first: Stage) -> None:
     plans, _ = crowd(rows)
 
-    batch = plan(plans, utterance(segment(), slot=30, at=0.01))
+    batch = plan(plans, utterance(segment(), slot=50, at=0.01))
 
     assert batch and batch.stage is first
 
 
 def test_newcomer_that_cannot_wait_goes_before_any_crowd() -> None:
-    plans, _ = crowd(20)
+    plans, _ = crowd(40)
 
-    batch = plan(plans, utterance(segment(), slot=30), now=0.03)
+    batch = plan(plans, utterance(segment(), slot=50), now=0.03)
 
     assert batch and batch.stage is Stage.PREFILL
