@@ -35,6 +35,7 @@ GAIN = 0.997  # of the step's time: less counts as noise
 CACHE_BYTES = 128 << 20  # twice the L2 cache
 MOST_COPIES = 16
 MANY_ROWS = 4096  # weights count for nothing then
+SHARE_BYTES = 14 << 30  # of device memory, for one process that compiles
 
 
 def missing(codec: FusedCodec) -> Iterator[Call]:
@@ -130,7 +131,8 @@ def refine(codec: FusedCodec, rows: int, frames: int) -> str:
 def compile_all() -> None:
     """Compile everything, in parallel."""
     assert __spec__ is not None
-    shares = max(1, (os.cpu_count() or 2) - 1)
+    room = torch.cuda.mem_get_info()[0] // SHARE_BYTES
+    shares = max(1, min((os.cpu_count() or 2) - 1, room))
     command = [sys.executable, "-m", __spec__.name, "compile"]
     for each in [subprocess.Popen([*command, str(n), str(shares)]) for n in range(shares)]:
         each.wait()
