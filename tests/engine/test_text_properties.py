@@ -97,7 +97,7 @@ def test_slices_do_not_matter(text, size, normalise):
     reader = whole(text, limit=4, normalise=normalise)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("engine.text.SLICE", size)
+        patch.setattr("engine.text.feed.SLICE", size)
         again = whole(text, limit=4, normalise=normalise)
 
     assert again.texts == reader.texts
