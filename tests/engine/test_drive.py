@@ -1,0 +1,63 @@
+"""Driving an engine in real time: what is counted, and that it runs without a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.api import SAMPLE_RATE, Audio, Ended
+from engine.simulation.listeners import Player
+from engine.tools.drive import Crowd, Reply, figures, main
+
+SECOND = bytes(2 * SAMPLE_RATE)
+
+
+def reply(asked: float, *pieces: tuple[float, float], reason: str = "complete") -> Reply:
+    """A reply whose pieces are (moment, s of sound)."""
+    player = Player(0.0)
+    for moment, length in pieces:
+        player.receive(length, moment)
+    ended = pieces[-1][0] if pieces else asked
+    return Reply(asked, player, ended_at=ended, reason=reason)
+
+
+def test_sound_that_comes_late_is_an_underrun() -> None:
+    found = figures(1.0, [reply(10.0, (10.5, 1.0), (12.0, 1.0)), reply(20.0, (20.25, 1.0))])
+
+    assert found["underruns"] == 1
+    assert found["silence"] == pytest.approx(500.0)
+    assert (found["first_p50"], found["first_p95"]) == (250.0, 500.0)
+    assert found["whole_p95"] == 2000.0
+
+
+def test_refused_replies_count_as_ends_alone() -> None:
+    found = figures(1.0, [reply(10.0, reason="overloaded")])
+
+    assert found["ends"] == {"overloaded": 1}
+    assert found["first_p50"] is None
+    assert found["whole_p50"] is None
+
+
+def test_sound_goes_to_whom_it_belongs() -> None:
+    crowd = Crowd()
+    crowd.replies = {"a": Reply(0.0), "b": Reply(0.0)}
+
+    crowd.deliver([Audio("b", 0, SECOND, 0, last=True), Ended("b", "complete")])
+
+    assert crowd.replies["a"].player.received == 0
+    assert crowd.replies["b"].player.received == 1.0
+    assert crowd.replies["b"].reason == "complete"
+
+
+def test_an_engine_without_a_model_can_be_driven(tmp_path: Path) -> None:
+    out = tmp_path / "drive.json"
+
+    load = ["--rps", "20", "--seconds", "0.4", "--frames", "5"]
+    status = main(["--checkpoint", "silent", *load, "--json", str(out)])
+
+    (found,) = json.loads(out.read_text(encoding="utf-8"))
+    assert status == 0
+    assert found["replies"] > 0
+    assert found["ends"] == {"complete": found["replies"]}
