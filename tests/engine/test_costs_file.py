@@ -1,5 +1,6 @@
 """Launch times from a file: between the points, beyond them, and what is wrong with it."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from engine.api import ConfigError
 from engine.simulation.costs import CostTable, read_costs
 from engine.work import Stage
 
+NOISE = 0.1  # share of a measured launch
 COSTS = sorted((Path(__file__).parents[2] / "configs" / "costs").glob("*.toml"))
 POINTS = [
     *((stage, 1, 1, 0.001) for stage in (Stage.PREFILL, Stage.PREDICTOR)),
@@ -49,10 +51,15 @@ def test_shipped_files_grow_with_rows_and_frames(path: Path) -> None:
 
     for stage in Stage:
         by_rows = [table(stage, rows, 1) for rows in range(1, 65)]
-        assert by_rows == sorted(by_rows)
+        assert grows(by_rows)
         assert by_rows[0] > 0
     by_frames = [table(Stage.CODEC, 16, frames) for frames in range(1, 25)]
-    assert by_frames == sorted(by_frames)
+    assert grows(by_frames)
+
+
+def grows(seconds: list[float]) -> bool:
+    """Whether more work takes longer, or hardly less: one row more may cost nothing but noise."""
+    return all(after > (1 - NOISE) * before for before, after in pairwise(seconds))
 
 
 def test_there_is_a_file_for_the_h200() -> None:
