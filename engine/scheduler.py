@@ -26,6 +26,7 @@ Timer = tuple[float, int, int, Utterance]  # moment, slot, version, utterance
 
 CROWD = 32  # rows below which a batch is no crowd
 CAN_WAIT = 0.03  # s of slack with which an anchor can let others go first
+LONGEST = 0.04  # s that a launch of chunks may take, as nothing interrupts it
 AS_SOON = 20  # launches within which a chunk that is due is cut to join a smaller one
 RICH = 0.5  # s of slack with which work waits while another is late
 SWEEP_AT = 64  # outdated entries a heap may hold, beside one or two for each slot
@@ -157,8 +158,10 @@ class Scheduler:
 
         A late first sound is late; a late later one is silence. So only who listens counts it.
         """
-        alone = self._fellows == 1
-        return 0.0 if alone else self._costs.predict(Stage.PREDICTOR, self._fellows)
+        if self._fellows == 1:
+            return 0.0
+        chunk = self._costs.predict(Stage.CODEC, 1, self._config.chunk_ladder[-1])
+        return max(self._costs.predict(Stage.PREDICTOR, self._fellows), min(chunk, LONGEST))
 
     def _chunk(self, utterance: Utterance, ready: int) -> int:
         """Return the largest rung of the ladder that the waiting frames fill, up to the wanted."""
@@ -169,10 +172,16 @@ class Scheduler:
         return fitting[-1] if fitting and utterance.samples else ready
 
     def _wanted(self, utterance: Utterance) -> int:
-        """Return the frames of the next chunk: one rung above the largest so far."""
+        """Return the frames of the next chunk: one rung above the largest so far.
+
+        On a slow device the ladder ends where a launch would take too long.
+        """
         ladder = self._config.chunk_ladder
         larger = (rung for rung in ladder if rung > utterance.largest_chunk)
-        return max(next(larger, ladder[-1]), self._least(utterance))
+        wanted = next(larger, ladder[-1])
+        if self._costs.predict(Stage.CODEC, 1, wanted) > LONGEST:
+            wanted = max(utterance.largest_chunk, ladder[0])
+        return max(wanted, self._least(utterance))
 
     def _least(self, utterance: Utterance) -> int:
         """Return the frames of the first chunk: its sound must cover the making of the second.
@@ -258,16 +267,11 @@ class Scheduler:
         return heap[0] if heap else None
 
     def _rows(self, anchor: Work) -> int:
-        """Return the most rows for the anchor's batch.
-
-        Nothing interrupts a launch, so a chunk batch is kept shorter than a new utterance waits.
-        """
+        """Return the most rows for the anchor's batch, so that chunks do not take too long."""
         rows = self._stages.rows(anchor.stage)
         if anchor.stage is not Stage.CODEC:
             return rows
-        while rows > 1:
-            if self._costs.predict(Stage.CODEC, rows, anchor.frames) <= self._config.patience:
-                return rows
+        while rows > 1 and self._costs.predict(Stage.CODEC, rows, anchor.frames) > LONGEST:
             rows //= 2
         return rows
 
