@@ -139,5 +139,4 @@ def predicted_slack(
 
 def _ahead(utterance: Utterance, now: float) -> float:
     """Seconds until the listener needs a frame that is not made yet."""
-    made = (utterance.frame - utterance.delivered) * FRAME_SECONDS
-    return utterance.clock.dry_at(now) - now + made
+    return utterance.clock.dry_at(now) - now + utterance.unsent

@@ -25,7 +25,7 @@ Entry = tuple[float, int, int, Work]  # latest start or due, slot, version of th
 Timer = tuple[float, int, int, Utterance]  # moment, slot, version, utterance
 
 CROWD = 32  # rows below which a batch is no crowd
-CAN_WAIT = 0.03  # s of slack with which an anchor can let others go first
+CAN_WAIT = 0.03  # s of slack with which a newcomer can let others go first
 LONGEST = 0.04  # s that a launch of chunks may take, as nothing interrupts it
 AS_SOON = 20  # launches within which a chunk that is due is cut to join a smaller one
 RICH = 0.5  # s of slack with which work waits while another is late
@@ -149,7 +149,7 @@ class Scheduler:
             works.append(Work(utterance, Stage.CODEC, frames, start))
         stage = utterance.next_stage()
         if stage:
-            start = due + self._made(utterance) - self._costs.until_sound(stage, fellows)
+            start = due + utterance.unsent - self._costs.until_sound(stage, fellows)
             works.append(Work(utterance, stage, 1, start))
         return works
 
@@ -222,7 +222,7 @@ class Scheduler:
         limit = utterance.options.max_lead
         if limit is None or utterance.mid_frame:
             return now
-        made = self._made(utterance)
+        made = utterance.unsent
         stock = min(limit, self._config.stock)
         if utterance.clock.lead_until(dry, now) + made < stock:
             return now
@@ -232,11 +232,7 @@ class Scheduler:
         """When the sound ahead will have fallen below `max_lead`."""
         limit = utterance.options.max_lead
         assert limit is not None, "only a limit makes an utterance rest"
-        return dry + self._made(utterance) - limit
-
-    def _made(self, utterance: Utterance) -> float:
-        """Return the sound that is made but not sent, s."""
-        return (utterance.frame - utterance.delivered) * FRAME_SECONDS
+        return dry + utterance.unsent - limit
 
     # ---------------------------------------------------------- ordered work
 

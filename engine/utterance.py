@@ -120,6 +120,11 @@ class Utterance:
         return self._base + min(self._confirmed, self._coded) - self.decoded
 
     @property
+    def unsent(self) -> float:
+        """Seconds of sound that is made and not sent."""
+        return (self.frame - self.delivered) * FRAME_SECONDS
+
+    @property
     def stalled(self) -> bool:
         """Whether no further frame will come without more text."""
         if self._finished or self.segment is None:

@@ -228,7 +228,7 @@ def test_slack_counts_sound_made_but_not_sent() -> None:
     assert gained == pytest.approx(FRAME_SECONDS + SECONDS[Stage.TALKER])
 
 
-def crowd(rows: int) -> tuple[Scheduler, list[Utterance]]:
+def crowd(rows: int) -> Scheduler:
     """Listeners short of sound whose talker batch was just planned, launched and committed."""
     plans = scheduler()
     listeners = [playing(sent=0.5, slot=slot) for slot in range(rows)]
@@ -237,12 +237,12 @@ def crowd(rows: int) -> tuple[Scheduler, list[Utterance]]:
     for each in listeners:
         run(each, Stage.TALKER)
         plans.touch(each, 0.0)
-    return plans, listeners
+    return plans
 
 
 @pytest.mark.parametrize(("rows", "first"), [(40, Stage.PREDICTOR), (20, Stage.PREFILL)])
 def test_newcomer_lets_a_crowd_short_of_sound_go_first(rows: int, first: Stage) -> None:
-    plans, _ = crowd(rows)
+    plans = crowd(rows)
 
     batch = plan(plans, utterance(segment(), slot=50, at=0.01))
 
@@ -250,7 +250,7 @@ def test_newcomer_lets_a_crowd_short_of_sound_go_first(rows: int, first: Stage) 
 
 
 def test_newcomer_that_cannot_wait_goes_before_any_crowd() -> None:
-    plans, _ = crowd(40)
+    plans = crowd(40)
 
     batch = plan(plans, utterance(segment(), slot=50), now=0.03)
 
