@@ -10,14 +10,13 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from engine.api import FRAME_SAMPLES, SAMPLE_RATE, Info, Open
+from engine.api import FRAME_SAMPLES, Info, Open
 from engine.segment import FRAMES_PER_CHARACTER, MIN_FRAMES
 from engine.text.feed import TextFeed
 from engine.work import Batch, Outcome, Stage, Work
 
 VOICES = ("tone", "poison")  # an utterance in the voice "poison" fails at its third frame
 SEGMENT_SECONDS = 12.0
-FRAME_RATE = SAMPLE_RATE / FRAME_SAMPLES  # Hz: its multiples fill a frame with whole cycles
 AMPLITUDE = 8_000  # of 32,767
 
 Costs = Callable[[Stage, int, int], float]
@@ -109,7 +108,10 @@ class SilentTicket:
 
 
 def tone(number: int) -> bytes:
-    """Return one frame (FRAME_SAMPLES of int16) of tone `number`: 300 Hz, 337.5 Hz, …"""
+    """Return one frame (FRAME_SAMPLES of int16) of tone `number`: 300 Hz, 337.5 Hz, …
+
+    All are multiples of the frame rate, so that a frame holds whole cycles.
+    """
     return _tone(24 + 3 * (number % 48))
 
 

@@ -65,11 +65,6 @@ class FusedState:
         """The slot that rows of padding use."""
         return len(self.values) - 1
 
-    @property
-    def slot_bytes(self) -> int:
-        """Bytes an utterance takes."""
-        return (self.values[0].numel() + self.rings[0].numel()) * self.values.itemsize
-
 
 @dataclass(frozen=True, slots=True)
 class Desk:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from math import ceil, nan
 from typing import Any
 
-from engine.api import FRAME_SAMPLES, SAMPLE_RATE
 from engine.simulation.arrivals import Arrival
 from engine.work import Stage
 
@@ -165,12 +164,6 @@ def percentile(values: Iterable[float], share: float) -> float:
     """Return the nearest-rank percentile; `nan` of nothing."""
     ordered = sorted(values)
     return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else nan
-
-
-def seconds_of(samples: int) -> float:
-    """Return the duration of samples, s, in whole frames' precision."""
-    assert samples % FRAME_SAMPLES == 0, samples
-    return samples / SAMPLE_RATE
 
 
 def _shares(values: Iterable[float]) -> dict[str, float | None]:

@@ -19,7 +19,6 @@ NO_BREAK = "\u00a0"  # a space inside one spoken number: tokens may be cut here,
 
 STOPS = ".!?…。！？｡"  # noqa: RUF001 (full-width stops are meant)
 CLOSERS = "\"'”’»›)]}）」』】》"  # noqa: RUF001
-OPENERS = "\"'“‘«‹([{（「『【《"  # noqa: RUF001
 
 # One Han, kana or Hangul character is about a syllable: three times the speech of a Latin letter.
 WIDE = re.compile(

@@ -26,9 +26,6 @@ class Codec(IntEnum):
     OPUS = 1
 
 
-CODEC_NAMES = {Codec.PCM: "pcm_s16le", Codec.OPUS: "opus"}
-
-
 class Flag(IntFlag):
     """What is special about a chunk; unknown bits are ignored."""
 
