@@ -31,6 +31,7 @@ class CostModel:
     """Running means of launch durations, scaled to the neighbours that were never launched."""
 
     def __init__(self) -> None:
+        self.version = 0  # counts the measurements that changed predictions
         self._means: dict[Stage, dict[Size, float]] = {stage: {} for stage in Stage}
         self._predicted: dict[tuple[Stage, int, int], float] = {}  # until the next measurement
         self._paths: dict[tuple[Stage, int, int], float] = {}
@@ -44,6 +45,7 @@ class CostModel:
         moved = means[size] = mean + LEARNING_RATE * (min(seconds, SURPRISE * mean) - mean)
         if known and abs(moved - mean) < NOTICEABLE * mean:
             return
+        self.version += 1
         self._predicted.clear()
         self._paths.clear()
 

@@ -160,7 +160,9 @@ class EngineLoop:
         clock = self._live.clock(name)
         if clock is None:
             return
-        clock.reported(report.rendered, report.state, report.delay, now)
+        moved = clock.reported(report.rendered, report.state, report.delay, now)
+        if not moved:
+            return
         if utterance := self._live.get(name):
             self._policy.touch(utterance, now)
         self._moved(name, now)
@@ -232,7 +234,8 @@ class EngineLoop:
             self._observer.launched(batch, predicted, now)
         for work in batch.works:
             work.utterance.advance(work.stage, work.frames)
-            self._policy.touch(work.utterance, now)
+            if not work.utterance.awaits_code:
+                self._policy.touch(work.utterance, now)
         return True
 
     def _commit(self, now: float) -> None:
@@ -262,7 +265,8 @@ class EngineLoop:
         audio = utterance.commit(work.stage, work.frames, outcome)
         if audio:
             self._send(utterance, audio, now)
-        self._settled(utterance, now)
+        if work.stage is Stage.CODEC or not utterance.mid_frame:
+            self._settled(utterance, now)
 
     # --------------------------------------------------------------- events
 

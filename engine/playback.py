@@ -14,6 +14,7 @@ from engine.api import PlaybackState, PlayheadModel
 CLIENT_WORK = 0.02  # s a client needs from the socket to the rendered sample (decode, callback)
 STALE_AFTER = 1.0  # s without a report: the estimate is carried forward but no longer believed
 PAUSE_BELIEVED = 5.0  # s that a pause outlives its last report
+NOTICEABLE = 0.001  # s: a report that moves the estimate by less changes no decision
 
 
 class PlaybackClock:
@@ -40,6 +41,7 @@ class PlaybackClock:
         self._delay = 0.0
         self._true_at = -inf  # when `_rendered` was true; -inf: never reported
         self._heard_at = -inf  # when the report arrived
+        self._dry_told = -inf  # the estimate when a report last moved it
         self._closed_at = inf  # cancelled or failed: nothing sounds afterwards
 
     # ------------------------------------------------------------- facts
@@ -49,13 +51,21 @@ class PlaybackClock:
         self._dry_open = max(self._dry_open, now) + seconds
         self.sent += seconds
 
-    def reported(self, rendered: float, state: PlaybackState, delay: float, now: float) -> None:
-        """Take the listener's word that `rendered` s had sounded `delay` s ago."""
+    def reported(self, rendered: float, state: PlaybackState, delay: float, now: float) -> bool:
+        """Take the listener's word that `rendered` s had sounded `delay` s ago.
+
+        Returns whether that moved the estimate.
+        """
         self._rendered = max(self._rendered, min(rendered, self.sent))
         self._state = state
         self._delay = delay
         self._true_at = now - delay
         self._heard_at = now
+        dry = self.dry_at(now)
+        if dry == self._dry_told or abs(dry - self._dry_told) < NOTICEABLE:
+            return False
+        self._dry_told = dry
+        return True
 
     def close(self, now: float) -> None:
         """The utterance was stopped: successors need not wait for it."""

@@ -19,6 +19,10 @@ VOICES = ("tone", "poison")  # an utterance in the voice "poison" fails at its t
 SEGMENT_SECONDS = 12.0
 AMPLITUDE = 8_000  # of 32,767
 
+GOES_ON = Outcome()
+ENDS = Outcome(end_of_speech=True)
+FAILED = Outcome(error="generation_failed")
+
 Costs = Callable[[Stage, int, int], float]
 
 
@@ -125,15 +129,15 @@ def _tone(cycles: int) -> bytes:
 def _outcome(work: Work) -> Outcome:
     utterance = work.utterance
     options = utterance.options
-    if options.voice.lower() == "poison" and utterance.frame >= 2:
-        return Outcome(error="generation_failed")
+    if utterance.frame >= 2 and options.voice.lower() == "poison":
+        return FAILED
     if work.stage is Stage.CODEC:
         return Outcome(pcm=tone(options.seed) * work.frames)
     if work.stage is Stage.PREDICTOR or utterance.segment is None:
-        return Outcome()
+        return GOES_ON
     characters = utterance.segment.text_to - utterance.segment.text_from
     length = max(MIN_FRAMES, round(characters * FRAMES_PER_CHARACTER))
-    return Outcome(end_of_speech=utterance.eos_allowed and utterance.step >= length)
+    return ENDS if utterance.step >= length and utterance.eos_allowed else GOES_ON
 
 
 def _words(text: str) -> list[int]:

@@ -105,7 +105,7 @@ class Utterance:
             return Stage.PREFILL
         if self.mid_frame:
             return Stage.PREDICTOR
-        if self._confirmed < self._drawn or segment.starved(self._drawn):
+        if self.awaits_code or segment.starved(self._drawn):
             return None
         return Stage.TALKER
 
@@ -113,6 +113,11 @@ class Utterance:
     def mid_frame(self) -> bool:
         """Whether a frame's first code was drawn and its others were not asked for."""
         return self._drawn > self._coded
+
+    @property
+    def awaits_code(self) -> bool:
+        """Whether a frame was launched as a whole, and may yet turn out to be end of speech."""
+        return self._confirmed < self._drawn == self._coded
 
     @property
     def ready_frames(self) -> int:

@@ -119,7 +119,10 @@ class Policy(Protocol):
         """The utterance has ended."""
 
     def plan(self, now: float) -> Batch | None:
-        """Return the batch to launch now; every utterance in it is touched afterwards."""
+        """Return the batch to launch now.
+
+        Each of its utterances is touched afterwards, at the latest when its outcome is known.
+        """
 
     def wake_at(self, now: float) -> float:
         """Return when time alone may make something ready, s."""

@@ -152,9 +152,9 @@ class Simulation:
 
     @property
     def _unfinished(self) -> bool:
-        waiting = len(self._conversations) < len(self._arrivals)
-        waiting = waiting or self._recorded > 0 or bool(self._talking)
-        return waiting or any(each.loop.busy for each in self._engines)
+        if self._talking or self._recorded or len(self._conversations) < len(self._arrivals):
+            return True
+        return any(each.loop.busy for each in self._engines)
 
     def _advance(self) -> None:
         """Move to the next moment at which anything can happen, and let it happen."""

@@ -112,8 +112,10 @@ class Baseline:
         fellows.sort(key=lambda work: keys[id(work)])
         works = [anchor, *fellows[: self._stages.rows(anchor.stage) - 1]]
         for work in works:
-            known[work.utterance.slot].served_at = now
-            known[work.utterance.slot].ready_at.pop(work.stage, None)
+            slot = work.utterance.slot
+            del self._works[work.stage][slot]
+            known[slot].served_at = now
+            known[slot].ready_at.pop(work.stage, None)
         self.served(anchor.stage)
         return Batch(anchor.stage, works)
 

@@ -1,0 +1,77 @@
+"""Work in order, so that those who rest cost nothing: heaps whose outdated entries are void. Pure.
+
+Each look at an utterance replaces what the last one found; the entries of that one stay where they
+are and are dropped when they come up. Ties are broken by slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from engine.utterance import Utterance
+from engine.work import Stage, Work
+
+Entry = tuple[float, int, int, Work]  # key, slot, number of the look, work
+Timer = tuple[float, int, int, Utterance]  # moment, slot, number of the look, utterance
+
+SWEEP_AT = 64  # outdated entries a heap may hold, beside two for each slot
+
+
+class Agenda:
+    """What could be launched now, or will be in time.
+
+    `ready` has a heap per stage by latest start, `gathering` chunks that are not due yet by when
+    they will be, `resting` generation by when the listener's lead has room for a frame.
+    """
+
+    def __init__(self) -> None:
+        self.ready: dict[Stage, list[Entry]] = {stage: [] for stage in Stage}
+        self.gathering: list[Entry] = []
+        self.resting: dict[Stage, list[Entry]] = {stage: [] for stage in Stage}
+        self._timers: list[Timer] = []
+        self._looks: dict[int, int] = {}  # slot → count of looks; entries of earlier ones are void
+
+    def outdate(self, slot: int) -> int:
+        """Begin another look at a slot's utterance, which makes all that was added void."""
+        look = self._looks[slot] = self._looks.get(slot, 0) + 1
+        return look
+
+    def add(self, heap: list[Entry], key: float, work: Work, look: int) -> None:
+        """Put work in its place."""
+        heappush(heap, (key, work.utterance.slot, look, work))
+        if len(heap) > 2 * len(self._looks) + SWEEP_AT:
+            looks = self._looks
+            heap[:] = [entry for entry in heap if looks[entry[1]] == entry[2]]
+            heapify(heap)
+
+    def remind(self, utterance: Utterance, moment: float, look: int) -> None:
+        """Look again at that moment, unless something happens to the utterance before."""
+        heappush(self._timers, (moment, utterance.slot, look, utterance))
+
+    def first(self, heap: list[Entry]) -> Entry | None:
+        """Return a heap's first entry that counts."""
+        looks = self._looks
+        while heap and looks[heap[0][1]] != heap[0][2]:
+            heappop(heap)
+        return heap[0] if heap else None
+
+    def firsts(self) -> list[Entry]:
+        """Return the first ready work of every stage that has any."""
+        return [entry for heap in self.ready.values() if heap and (entry := self.first(heap))]
+
+    def due(self, now: float) -> Iterator[Utterance]:
+        """Take out the utterances whose time has come."""
+        timers, looks = self._timers, self._looks
+        while timers and timers[0][0] <= now:
+            _, slot, look, utterance = heappop(timers)
+            if looks[slot] == look:
+                yield utterance
+
+    def wake_at(self) -> float:
+        """Return the next moment at which somebody's time comes, s; `inf` if nobody waits."""
+        timers, looks = self._timers, self._looks
+        while timers and looks[timers[0][1]] != timers[0][2]:
+            heappop(timers)
+        return timers[0][0] if timers else inf
