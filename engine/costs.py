@@ -6,6 +6,7 @@ that captures graphs pads them: the table stays small, and one size serves its n
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import log
 
 from engine.work import Stage
@@ -78,6 +79,7 @@ class CostModel:
         return means[nearest] * _scale(size) / _scale(nearest)
 
 
+@lru_cache(maxsize=4096)
 def _size(rows: int, frames: int) -> Size:
     return _rounded(rows), _rounded(frames)
 

@@ -182,6 +182,8 @@ class EngineLoop:
 
     def _admit(self, now: float) -> None:
         """Let held utterances in as room comes; refuse those that waited too long."""
+        if not self._admission.busy:
+            return
         while held := self._admission.next_in(self._live, now):
             self._begin(held.options, now)
             for command in held.commands:

@@ -62,7 +62,8 @@ class Scheduler:
                 agenda.add(agenda.resting[work.stage], room_at, work, look)
                 moment = min(moment, goes_on)
         if work := self._chunk(utterance, dry, pace):
-            due = self._chunk_due_at(work, dry, pace, now)
+            full = work.frames >= self._wanted(utterance, pace)
+            due = now if full or utterance.stalled else self._chunk_due_at(work, dry, pace)
             if due <= now:
                 agenda.add(agenda.ready[Stage.CODEC], work.latest_start, work, look)
             elif due < inf:
@@ -138,16 +139,14 @@ class Scheduler:
         wanted = pace.next_chunk(utterance.largest_chunk)
         return wanted if utterance.samples else max(wanted, pace.first_chunk)
 
-    def _chunk_due_at(self, work: Work, dry: float, pace: Pace, now: float) -> float:
-        """When the waiting frames go: at once if they fill a chunk or no frame will join them.
+    def _chunk_due_at(self, work: Work, dry: float, pace: Pace) -> float:
+        """When frames go that do not fill a chunk, while others may join them.
 
-        Else they wait while one more frame can be made before their latest start: launches are not
+        They wait while one more frame can be made before their latest start: launches are not
         interrupted, so a step begun later than that would make the chunk late. While generation
         rests, frames still join now and then, and the listener's comfort sets the time.
         """
         utterance = work.utterance
-        if work.frames >= self._wanted(utterance, pace) or utterance.stalled:
-            return now
         if not utterance.samples:
             return inf
         latest = work.latest_start - pace.step

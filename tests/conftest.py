@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("playhead", deadline=None)  # machines are shared: time says nothing
+settings.register_profile(
+    "playhead",
+    deadline=None,  # machines are shared: time says nothing …
+    suppress_health_check=[HealthCheck.too_slow],  # … about the making of examples either
+    derandomize=bool(os.environ.get("CI")),  # new examples are for people, who can look into them
+)
 settings.load_profile("playhead")
 
 BROWSER_REQUIRED = "PLAYHEAD_REQUIRE_BROWSER"  # set by CI: no chromium or no node is a failure

@@ -1,10 +1,12 @@
-"""Waiting for another thread or process, with a bound: the only polling in the tests."""
+"""Waiting for another thread or process: the only polling in the tests."""
 
 import asyncio
 from collections.abc import Callable
 
+LIMIT = 60.0  # s, the end of a hang and never a measure: a shared machine may stand still for long
 
-async def until(condition: Callable[[], object], *, within: float = 5.0) -> None:
+
+async def until(condition: Callable[[], object], *, within: float = LIMIT) -> None:
     """Return once `condition()` holds. Raises TimeoutError after `within` s."""
     async with asyncio.timeout(within):
         while not condition():  # noqa: ASYNC110 - what is awaited has no event to wait for

@@ -40,18 +40,24 @@ class Engine:
         self.commands: list[Command] = []
         self.load: Load | None = None
         self.opened = 0  # since that load
+        self.next_at = inf  # s: when the device or time alone will make something happen
 
-    def next_at(self, now: float) -> float:
-        """Return when the device or time alone will make something happen, s.
+    def step(self, now: float) -> None:
+        """Take a turn if there is reason to.
 
         Like the engine's thread, which waits for the device while a launch is in flight and looks
         at its commands afterwards.
         """
+        if self.next_at > now and (self.loop.oldest or not self.commands):
+            return
+        commands, self.commands = self.commands, []
+        while self.loop.step(commands, now):
+            commands = []
         oldest = self.loop.oldest
         if oldest is None:
-            return self.loop.wake_at(now)
-        ready_at: float = oldest.ready_at  # type: ignore[attr-defined]  # a SilentTicket
-        return ready_at
+            self.next_at = self.loop.wake_at(now)
+        else:
+            self.next_at = oldest.ready_at  # type: ignore[attr-defined]  # a SilentTicket
 
 
 class Simulation:
@@ -158,18 +164,14 @@ class Simulation:
 
     def _advance(self) -> None:
         """Move to the next moment at which anything can happen, and let it happen."""
-        upcoming = self._events[0][0] if self._events else inf
-        nexts = [engine.next_at(self.now) for engine in self._engines]
-        self.now = now = max(self.now, min(upcoming, *nexts))
         events = self._events
+        upcoming = events[0][0] if events else inf
+        self.now = now = max(self.now, min(upcoming, *(each.next_at for each in self._engines)))
         while events and events[0][0] <= now:
             _, _, action, arguments = heapq.heappop(events)
             action(*arguments)
-        for engine, next_at in zip(self._engines, nexts, strict=True):
-            if next_at <= now or (engine.commands and engine.loop.oldest is None):
-                commands, engine.commands = engine.commands, []
-                while engine.loop.step(commands, now):
-                    commands = []
+        for engine in self._engines:
+            engine.step(now)
 
     def _open(self, number: int, arrival: Arrival) -> None:
         engine = place([e.load for e in self._engines], [e.opened for e in self._engines]) or 0

@@ -41,9 +41,9 @@ class Ears(Player):
         Player.received(self, chunk, now)
         self.chunk_came(chunk, now)
 
-    def acks(self, now: float, *, everything: bool = False) -> list[dict[str, Any]]:
+    def acks(self, now: float) -> list[dict[str, Any]]:
         """The acks that are due; none from a silent one."""
-        due = Player.acks(self, now, everything=everything)
+        due = Player.acks(self, now)
         return [] if self.silent else due
 
 

@@ -8,7 +8,6 @@ import json
 import time
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -22,6 +21,7 @@ from gateway.protocol.chunk import Chunk, unpack
 
 CANCEL_ERRORS = ("utterance_closed", "unknown_utterance")
 NOTICES = 1_000  # kept of what concerns no utterance
+SHORTEST_WAIT = 0.001  # s between two looks for acks that are due
 
 
 class VoiceClient:
@@ -201,7 +201,8 @@ class VoiceClient:
             return
         if self.player:
             self.player.received(chunk, now)
-            self._moved.set()
+            if self.player.next_ack() <= now:
+                self._moved.set()
         self._by_n[chunk.n].deliver(chunk, now)
 
     def _take_message(self, fields: Fields, now: float) -> None:
@@ -249,17 +250,16 @@ class VoiceClient:
 
     async def _ack(self, player: Player) -> None:
         """Report at every change and every interval in between."""
+        loop = asyncio.get_running_loop()
         while True:
             self._moved.clear()
-            now = self._clock()
-            for ack in player.acks(now):
+            for ack in player.acks(self._clock()):
                 await self.send("ack", **ack)
             player.forget_ended()
-            change = player.next_change()
-            wait = player.interval if change is None else min(player.interval, change - now)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(wait, 0.001)):
-                    await self._moved.wait()
+            wait = max(player.next_ack() - self._clock(), SHORTEST_WAIT)
+            timer = loop.call_later(wait, self._moved.set)
+            await self._moved.wait()
+            timer.cancel()
 
     async def _feed(self, utterance: Utterance, pieces: AsyncIterable[str]) -> None:
         async for piece in pieces:

@@ -6,6 +6,7 @@ time in tests and benchmarks. Utterances are heard one after the other, in the o
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from gateway.protocol.chunk import Chunk, Flag
 from gateway.sound import TICKS_PER_SECOND
 
 KEPT = 16  # tracks that have ended, for whoever asks how they went
+EARLY = 1e-6  # s by which a timer may fire too soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,8 @@ class Track:
     stalls: int = 0
     stalled: float = 0.0  # s
     whole: bool = False  # the last chunk is here
-    acked_at: float | None = None
-    acked_state: PlaybackState | None = None
+    acked_at: float = 0.0  # s, of the last ack …
+    acked_state: PlaybackState | None = None  # … and its state; None: never acked
     rx: float = 0.0  # s, arrival of chunk `seq`
     echo: int = 0  # its `sent_at`
     awaits: set[str] = field(default_factory=set)  # utterances to be heard before, not here yet
@@ -148,16 +150,23 @@ class Player:
 
     def next_change(self) -> float | None:
         """When the state changes by itself, if nothing arrives; None if it does not."""
-        ends = [track.turns[-1].at + self.latency for track in self._fading()]
+        fading = filter(self._fades, self.tracks.values())
+        ends = [track.turns[-1].at + self.latency for track in fading]
         track = self.current
         if track and track.state == "playing":
             ends.append(self._now + track.buffered)
         return min(ends, default=None)
 
-    def acks(self, now: float, *, everything: bool = False) -> list[dict[str, Any]]:
+    def next_ack(self) -> float:
+        """When an ack will be due if nothing arrives; infinite if none will be."""
+        change = self.next_change()
+        moments = (self._due_at(track) for track in self.tracks.values())
+        return min(math.inf if change is None else change, *moments, math.inf)
+
+    def acks(self, now: float) -> list[dict[str, Any]]:
         """The acks that are due: of a new state at once, else every `interval` while unheard."""
         self.advance(now)
-        due = [track for track in self.tracks.values() if everything or self._due(track, now)]
+        due = [track for track in self.tracks.values() if self._due_at(track) <= now + EARLY]
         return [self._ack(track, now) for track in due]
 
     def forget_ended(self) -> None:
@@ -200,24 +209,21 @@ class Player:
         track.turn("playing", self._now)
         return True
 
-    def _fading(self) -> list[Track]:
-        """Rendered to the end, but not all at the ear yet."""
-        return [
-            track
-            for track in self.tracks.values()
-            if track.state == "ended" and self.heard(track.n) * TICKS_PER_SECOND < track.received
-        ]
+    def _fades(self, track: Track) -> bool:
+        """Whether it is rendered to its end, but not all at the ear yet."""
+        if track.state != "ended" or track.acked_state == "ended":
+            return False
+        return self.heard(track.n) * TICKS_PER_SECOND < track.received
 
     def _told(self, track: Track) -> PlaybackState:
         """The state as the ear has it: it ends when the last sound was heard."""
-        return "playing" if track in self._fading() else track.state
+        return "playing" if self._fades(track) else track.state
 
-    def _due(self, track: Track, now: float) -> bool:
+    def _due_at(self, track: Track) -> float:
+        """When it is to be acked, unless its state changes before."""
         if self._told(track) != track.acked_state:
-            return True
-        if track.acked_state == "ended" or track.acked_at is None:
-            return False
-        return now - track.acked_at >= self.interval - 1e-6
+            return self._now
+        return math.inf if track.acked_state == "ended" else track.acked_at + self.interval
 
     def _ack(self, track: Track, now: float) -> dict[str, Any]:
         track.acked_at, track.acked_state = now, self._told(track)

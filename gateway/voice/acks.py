@@ -13,16 +13,13 @@ from dataclasses import dataclass, field
 from engine.api import PlaybackState
 from gateway.protocol.requests import Ack
 from gateway.sound import TICKS_PER_MS, TICKS_PER_SECOND
-from gateway.voice.limits import Strikes
+from gateway.voice.link import Link
 
 AHEAD_MS = 20.0  # `played_ms` may exceed the end of the chunk by this: rounding and resampling
 BACK_MS = 30.0  # `played_ms` may go back by this: browsers' output latency jitters
 CLOCK_MS = 150.0  # play-out may be this much faster than a clock says: start-up and bursts
 CLOCK_RATE = 1.05  # sound cards drift, 5 % is far beyond any
 DRAINED_MS = 60.0  # a player is dry with no more than this left
-STRIKES = 3  # hard violations …
-STRIKE_SECONDS = 60.0  # … within this time end the trust
-LONGEST_DELAY = 0.5  # s one way: beyond a satellite's, a guess from late acks
 PAUSED_STALE = 5.0  # s a pause is believed without news
 
 
@@ -41,61 +38,7 @@ class Report:
 
     rendered: float  # s of this utterance that left the client's buffer
     state: PlaybackState
-    delay: float  # s since that was true
-
-
-@dataclass(slots=True)
-class Link:
-    """What a session's acks tell about its network and its honesty."""
-
-    interval: float  # s between acks asked of the client
-    round_trip: float | None = None  # s, the least seen
-    jitter: float = 0.0  # s, RFC 3550's running estimate
-    trusted: bool = True
-    inconsistent: int = 0  # soft violations
-    refused: int = 0  # hard violations
-    _strikes: Strikes = field(default_factory=lambda: Strikes(STRIKES, STRIKE_SECONDS))
-    _transit_ms: float | None = None
-
-    @property
-    def delay(self) -> float:
-        """One way, seconds: half the least round trip; 0 before there is one."""
-        return min((self.round_trip or 0.0) / 2, LONGEST_DELAY)
-
-    @property
-    def stale_after(self) -> float:
-        """Seconds without an ack after which the last one is no longer fresh."""
-        return max(1.0, 5 * self.interval)
-
-    def strike(self, now: float) -> bool:
-        """Count a hard violation; True if it is the one that ends the trust."""
-        self.refused += 1
-        if not self.trusted or not self._strikes.add(now):
-            return False
-        self.trusted = False
-        return True
-
-    def timed(self, ack: Ack, sent_ms: int, now: float) -> None:
-        """Learn from an ack of a chunk sent at `sent_ms` on our clock.
-
-        Without `echo` and `rx_ms` the time since sending still bounds the round trip from above.
-        """
-        held_ms = 0.0
-        if ack.rx_ms is not None and ack.echo == sent_ms & 0xFFFF_FFFF:
-            held_ms = ack.t_ms - ack.rx_ms
-            self._jittered(ack.rx_ms - sent_ms)
-        sample = now - (sent_ms + held_ms) / 1000
-        if held_ms < 0 or sample < -0.001:  # `sent_ms` is rounded to 1 ms
-            self.inconsistent += 1
-            return
-        sample = max(sample, 0.0)
-        self.round_trip = sample if self.round_trip is None else min(sample, self.round_trip)
-
-    def _jittered(self, transit_ms: float) -> None:
-        if self._transit_ms is not None:
-            change = abs(transit_ms - self._transit_ms) / 1000
-            self.jitter += (change - self.jitter) / 16
-        self._transit_ms = transit_ms
+    delay: float  # s one way, between this ack's and a chunk's
 
 
 @dataclass(slots=True)
@@ -132,26 +75,30 @@ class Listener:
         self.ends.append(end)
         self.sent_ms.append(sent_ms)
 
-    def accept(self, ack: Ack, link: Link, now: float) -> Report:
-        """Believe an ack, as far as it can be true.
+    def accept(self, ack: Ack, link: Link, now: float) -> Report | None:
+        """Believe an ack, as far as it can be true; None if a later one has overtaken it.
 
         Raises: AckRefused for a hard violation; nothing of the ack is kept then.
         """
+        if self._overtaken(ack):
+            return None
         self._check(ack, now)
         played_ms = max(self.played_ms, min(ack.played_ms, self._end_ms(ack.seq)))
-        state = self._believable(ack, played_ms, link)
+        state = self._believable(ack, played_ms, link, now)
         if ack.seq >= 0 and (
             self.last is None or ack.seq > self.last.seq or link.round_trip is None
         ):
             link.timed(ack, self.sent_ms[ack.seq], now)
         self.last, self.played_ms, self.state = ack, played_ms, state
-        self.at = now - link.delay
+        self.at = link.dated(ack, now)
+        if ack.seq >= 0:  # it was made after that chunk had left, whatever its clock says
+            self.at = max(self.at, self.sent_ms[ack.seq] / 1000)
         if state != "paused":
             self.paused_since = None
         elif self.paused_since is None:
             self.paused_since = now
         rendered_ms = min(played_ms + ack.latency_ms, self._end_ms(ack.seq))
-        return Report(rendered_ms / 1000, state, link.delay)
+        return Report(rendered_ms / 1000, state, self._delay(link, now))
 
     def plausible(self, played_ms: float, now: float) -> bool:
         """Whether a playhead told outside an ack, in a `cancel`, can be true."""
@@ -195,8 +142,27 @@ class Listener:
     def _end_ms(self, seq: int) -> float:
         return self.ends[seq] / TICKS_PER_MS if seq >= 0 else 0.0
 
+    def _delay(self, link: Link, now: float) -> float:
+        """What the engine shall take for one way.
+
+        It subtracts that twice: an ack is as old, and the next chunk takes as long. A late ack says
+        nothing about the chunk, so it gets the mean of both; who has ended waits for none.
+        """
+        age = now - self.at
+        return age if self.state == "ended" else (age + link.delay) / 2
+
     def _elapsed_ms(self, now: float) -> float:
         return 0.0 if self.first is None else (now - self.first) * 1000
+
+    def _overtaken(self, ack: Ack) -> bool:
+        """Whether it is older than the last one and says nothing that contradicts it."""
+        last = self.last
+        return (
+            last is not None
+            and ack.t_ms < last.t_ms
+            and ack.seq <= last.seq
+            and ack.played_ms <= last.played_ms + BACK_MS
+        )
 
     def _check(self, ack: Ack, now: float) -> None:
         """The hard rules."""
@@ -230,7 +196,9 @@ class Listener:
                 f"moved {ack.played_ms - last.played_ms:g} in {ack.t_ms - last.t_ms:g} of `t_ms`",
             )
 
-    def _believable(self, ack: Ack, played_ms: float, link: Link) -> PlaybackState:
+    def _believable(
+        self, ack: Ack, played_ms: float, link: Link, now: float
+    ) -> PlaybackState:
         """The soft rules: count what does not fit, and take the state that can be true.
 
         A player is dry when all is *rendered*: the ear lags by the output latency, over Bluetooth
@@ -240,12 +208,7 @@ class Listener:
         if ack.buffered_ms is not None:
             tolerance_ms = max(100.0, 0.2 * left_ms) + ack.latency_ms
             link.inconsistent += abs(ack.buffered_ms - max(left_ms, 0.0)) > tolerance_ms
-        if self.last and (
-            ack.stalls < self.last.stalls
-            or ack.stalled_ms < self.last.stalled_ms
-            or ack.dropped_ms < self.last.dropped_ms
-        ):
-            link.inconsistent += 1
+        link.inconsistent += self._sums_wrong(ack, now)
         false_state = (
             (ack.state == "stalled" and left_ms > DRAINED_MS)
             or (ack.state == "ended" and not self._over(ack, left_ms))
@@ -255,6 +218,18 @@ class Listener:
             return ack.state
         link.inconsistent += 1
         return "paused"  # a player that does not move with sound at hand
+
+    def _sums_wrong(self, ack: Ack, now: float) -> bool:
+        """Whether a cumulative count fell, or it stalled for longer than there was sound."""
+        last = self.last
+        return ack.stalled_ms > self._elapsed_ms(now) + CLOCK_MS or (
+            last is not None
+            and (
+                ack.stalls < last.stalls
+                or ack.stalled_ms < last.stalled_ms
+                or ack.dropped_ms < last.dropped_ms
+            )
+        )
 
     def _over(self, ack: Ack, left_ms: float) -> bool:
         return self.complete and ack.seq == self.last_seq and left_ms <= DRAINED_MS

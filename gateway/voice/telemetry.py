@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gateway.protocol import ProtocolError, messages
 from gateway.protocol.requests import Ack
-from gateway.voice.acks import AckRefused, Link
+from gateway.voice.acks import AckRefused
 from gateway.voice.limits import TokenBucket
 from gateway.voice.outbox import End, Outbox
 from gateway.voice.register import Register

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from aiohttp import web
 from engine.client import EngineClient
 from gateway.app import HOUSE, READINESS, create_app
 from gateway.config import GatewayConfig, LimitsConfig
+from gateway.voice import conversation, session, sound_flow, speaking
+from tests.gateway.clocks import VirtualClock
 from tests.gateway.fakes import FakeEngine
 
 
@@ -77,3 +80,13 @@ async def serve() -> AsyncIterator[Serve]:
             return served
 
         yield start
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualClock:
+    """The time of all sessions: it stands still unless the test moves it, and is looked at often."""
+    clock = VirtualClock(1_000.0)
+    for module in (conversation, session, sound_flow, speaking):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(session, "TICK", 0.01)
+    return clock

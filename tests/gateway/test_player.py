@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from gateway.client import Player
@@ -109,6 +111,29 @@ def test_tells_when_it_will_run_dry():
     player.advance(10.1)
 
     assert player.next_change() == pytest.approx(10.3)
+
+
+def test_tells_when_the_next_ack_is_due():
+    player = Player(interval=0.1, latency=0)
+    idle = player.next_ack()
+    player.received(chunk(0, 0, 0.25, last=True), 10.0)
+    due = [player.next_ack()]
+    for _ in range(4):
+        player.acks(due[-1])
+        due.append(player.next_ack())
+
+    assert idle == math.inf
+    assert due == [*map(pytest.approx, (10.0, 10.1, 10.2, 10.25)), math.inf]
+
+
+def test_chunk_that_changes_nothing_makes_no_ack_due():
+    player = Player(interval=0.1)
+    player.received(chunk(0, 0, 1), 10.0)
+    player.acks(10.0)
+
+    player.received(chunk(1, 1, 1), 10.05)
+
+    assert player.next_ack() == pytest.approx(10.1)
 
 
 def test_dropped_utterance_makes_way_for_the_next():

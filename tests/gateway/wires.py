@@ -12,8 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from gateway.protocol.chunk import Chunk, unpack
-
-LIMIT = 5.0  # s a test waits for anything
+from tests.waiting import LIMIT
 
 
 class Wire:

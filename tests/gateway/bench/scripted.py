@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.bench.http_stream import Connection
+from tests.gateway.clocks import VirtualClock
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: audio/pcm\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
@@ -16,16 +17,6 @@ Script = Sequence[tuple[float, bytes | None]]  # s; bytes of a read, or None: th
 def chunk(data: bytes) -> bytes:
     """One chunk of a body in the chunked coding."""
     return f"{len(data):x}\r\n".encode() + data + b"\r\n"
-
-
-class VirtualClock:
-    """Moved by hand."""
-
-    def __init__(self, now: float = 0.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Wire(asyncio.Transport):

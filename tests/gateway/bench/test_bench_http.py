@@ -13,8 +13,9 @@ from gateway.bench.take import Reply
 from gateway.bench.target import Target
 from gateway.sound.ogg import OggOpus
 from gateway.sound.opus import OpusEncoder
-from tests.gateway.bench.scripted import END, HEAD, Script, Server, VirtualClock, chunk
+from tests.gateway.bench.scripted import END, HEAD, Script, Server, chunk
 from tests.gateway.bench.sounds_made import silence, sine
+from tests.gateway.clocks import VirtualClock
 
 URL = "http://127.0.0.1:1"
 REFUSAL = (
