@@ -144,9 +144,16 @@ def stats(
     slack: float,
     round_trip: float | None,
     jitter: float,
+    offset: float | None,
+    drift: float | None,
     model: PlayheadModel,
 ) -> str:
-    """What the scheduler believes about one utterance; all in seconds."""
+    """What the scheduler believes about one utterance, and of its client's clock; in seconds.
+
+    Args:
+        offset: to be added to the client's clock to have ours.
+        drift: how much too fast that clock runs, s per s.
+    """
     return build(
         "stats",
         {
@@ -156,6 +163,8 @@ def stats(
             "slack_ms": _ms(slack),
             "rtt_ms": None if round_trip is None else _ms(round_trip),
             "jitter_ms": _ms(jitter),
+            "clock_offset_ms": None if offset is None else _ms(offset),
+            "clock_drift_ppm": None if drift is None else round(drift * 1e6, 1),
             "model": model,
         },
     )

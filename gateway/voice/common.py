@@ -7,9 +7,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gateway.voice.acks import Link
 from gateway.voice.greeting import Terms
 from gateway.voice.house import House
+from gateway.voice.link import Link
 from gateway.voice.outbox import Outbox
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from gateway.protocol.requests import (
     Unknown,
 )
 from gateway.voice import greeting
-from gateway.voice.acks import Link
 from gateway.voice.common import Common
 from gateway.voice.house import House
 from gateway.voice.limits import Strikes, TokenBucket
+from gateway.voice.link import Link
 from gateway.voice.outbox import End, Outbox
 from gateway.voice.register import Register
 from gateway.voice.sound_flow import SoundFlow
@@ -164,6 +164,8 @@ class Conversation:
             case Cancel():
                 self._cancel(message, now)
             case Ping():
+                if message.t_ms is not None:
+                    self._link.clock.glimpsed(message.t_ms / 1000, now)
                 self._outbox.put(messages.pong(message.id, message.t_ms, now))
             case Bye(drain=True):
                 self.leave(End(1000, "bye"))

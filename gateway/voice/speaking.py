@@ -78,7 +78,7 @@ class Speaking:
         """Believe an ack and pass it on. Raises AckRefused."""
         report = self.sound.listener.accept(ack, self._common.link, now)
         self.sound.arrived(ack.seq)
-        if self.text.speech and self.open and self._common.terms.hello.acks:
+        if report and self.text.speech and self.open and self._common.terms.hello.acks:
             self.text.speech.playback(report.rendered, report.state, report.delay)
 
     def cancel(self, heard: Heard) -> None:
@@ -219,6 +219,8 @@ class Speaking:
             slack=status.slack,
             round_trip=link.round_trip,
             jitter=link.jitter,
+            offset=link.offset(time.monotonic()),
+            drift=link.clock.drift,
             model=status.model if link.trusted else "untrusted",
         )
         self._common.outbox.put(message)

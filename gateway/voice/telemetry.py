@@ -9,6 +9,7 @@ from gateway.protocol import ProtocolError, messages
 from gateway.protocol.requests import Ack
 from gateway.voice.acks import AckRefused
 from gateway.voice.limits import TokenBucket
+from gateway.voice.link import Link
 from gateway.voice.outbox import End, Outbox
 from gateway.voice.register import Register
 
