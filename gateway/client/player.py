@@ -213,7 +213,7 @@ class Player:
         """Whether it is rendered to its end, but not all at the ear yet."""
         if track.state != "ended" or track.acked_state == "ended":
             return False
-        return self.heard(track.n) * TICKS_PER_SECOND < track.received
+        return track.rendered_at(self._now - self.latency) < track.received
 
     def _told(self, track: Track) -> PlaybackState:
         """The state as the ear has it: it ends when the last sound was heard."""

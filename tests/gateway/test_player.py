@@ -118,12 +118,20 @@ def test_tells_when_the_next_ack_is_due():
     idle = player.next_ack()
     player.received(chunk(0, 0, 0.25, last=True), 10.0)
     due = [player.next_ack()]
-    for _ in range(4):
-        player.acks(due[-1])
+    for now in (10.0, 10.1, 10.2, 10.251):
+        player.acks(now)
         due.append(player.next_ack())
 
     assert idle == math.inf
     assert due == [*map(pytest.approx, (10.0, 10.1, 10.2, 10.25)), math.inf]
+
+
+@pytest.mark.parametrize("frames", range(1, 30))
+def test_end_is_acked_whatever_the_length(frames: int):
+    player = Player()
+    player.received(chunk(0, 0, frames * 0.08 - 0.0065, last=True), 10.0)
+
+    assert states(player, 20.0) == ["ended"]
 
 
 def test_chunk_that_changes_nothing_makes_no_ack_due():
