@@ -11,6 +11,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from engine.api import (
     Append,
@@ -31,13 +32,14 @@ from engine.api import (
 )
 from engine.config import EngineConfig
 from engine.thread import EngineThread, call_in
-from engine.wire import Decoder, encode, greeting, split_address
+from engine.wire import Decoder, Message, encode, greeting, split_address
 
 logger = logging.getLogger(__name__)
 
 SILENCE_MEANS_LOST = 1.0  # s without heartbeat
 RECONNECT_FIRST = 0.25  # s; doubles to RECONNECT_LAST
 RECONNECT_LAST = 5.0
+GATHER = 0.01  # s that a `Playback` waits for others: the engine's process wakes once for all
 
 
 class Speech:
@@ -203,6 +205,8 @@ class RemoteEngine(EngineClient):
         self._info: Info | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._gathered: list[tuple[Playback, float]] = []  # each with when it came
+        self._gathering: asyncio.TimerHandle | None = None
 
     @property
     def info(self) -> Info:
@@ -223,9 +227,31 @@ class RemoteEngine(EngineClient):
         self._lose("engine_lost")
 
     def send(self, command: Command) -> None:
-        """Write the command; a lost connection is noticed by the reader."""
+        """Write the command, `Playback` in company; a lost connection is noticed by the reader."""
+        if isinstance(command, Playback):
+            self._gather(command)
+            return
+        self._write_gathered()  # an utterance's commands stay in order
         if self._writer:
             self._writer.write(encode(command))
+
+    def _gather(self, playback: Playback) -> None:
+        loop = asyncio.get_running_loop()
+        self._gathered.append((playback, loop.time()))
+        if self._gathering is None:
+            self._gathering = loop.call_later(GATHER, self._write_gathered)
+
+    def _write_gathered(self) -> None:
+        """Write what waits, each older by the time it has waited."""
+        if self._gathering is None:
+            return
+        self._gathering.cancel()
+        self._gathering = None
+        now = asyncio.get_running_loop().time()
+        waited = [replace(each, delay=each.delay + now - came) for each, came in self._gathered]
+        self._gathered.clear()
+        if self._writer:
+            self._writer.write(b"".join(map(encode, waited)))
 
     async def _keep(self, connected: asyncio.Event) -> None:
         """Connect again whenever the connection ends, for whatever reason."""
@@ -250,17 +276,24 @@ class RemoteEngine(EngineClient):
         try:
             writer.write(greeting())
             decoder = Decoder()
-            while received := await asyncio.wait_for(reader.read(1 << 16), SILENCE_MEANS_LOST):
-                for message in decoder.feed(received):
-                    if isinstance(message, Info):
-                        self._info, self._writer, self.alive = message, writer, True
-                        connected.set()
-                    elif not isinstance(message, Command):
-                        self._dispatch(message)
+            async with asyncio.timeout(SILENCE_MEANS_LOST) as silence:
+                while received := await reader.read(1 << 16):
+                    silence.reschedule(asyncio.get_running_loop().time() + SILENCE_MEANS_LOST)
+                    for message in decoder.feed(received):
+                        self._receive(message, writer, connected)
             raise EngineGone(f"engine at {self._address}: closed the connection")
         finally:
             self._writer = None
             writer.transport.abort()
+
+    def _receive(
+        self, message: Message, writer: asyncio.StreamWriter, connected: asyncio.Event
+    ) -> None:
+        if isinstance(message, Info):
+            self._info, self._writer, self.alive = message, writer, True
+            connected.set()
+        elif not isinstance(message, Command):
+            self._dispatch(message)
 
 
 def _known(info: Info | None) -> Info:

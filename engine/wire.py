@@ -20,6 +20,7 @@ TOKEN_VARIABLE = "PLAYHEAD_ENGINE_TOKEN"  # secret that gateway and engine share
 LONGEST = 8 << 20  # bytes of head or tail: ten seconds of sound are 0.5 MB
 
 Message = api.Command | api.Event | api.Info
+_json = json.JSONEncoder(separators=(",", ":")).encode
 
 _KINDS: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -28,6 +29,7 @@ _KINDS: dict[str, type[Any]] = {
         *(api.Audio, api.Ended, api.Status, api.Load, api.Info),
     )
 }
+_NAMES = {name: tuple(field.name for field in fields(kind)) for name, kind in _KINDS.items()}
 
 
 class WireError(api.EngineError):
@@ -36,9 +38,12 @@ class WireError(api.EngineError):
 
 def encode(message: Message) -> bytes:
     """Return one message as bytes."""
-    content = asdict(message)
+    kind = type(message).__name__
+    content: dict[str, Any] = {name: getattr(message, name) for name in _NAMES[kind]}
     tail: bytes = content.pop("pcm", b"")
-    head = json.dumps({"kind": type(message).__name__, **content}, separators=(",", ":")).encode()
+    if content.get("sampling") is not None:
+        content["sampling"] = asdict(content["sampling"])
+    head = _json({"kind": kind, **content}).encode()
     return LENGTHS.pack(len(head), len(tail)) + head + tail
 
 
@@ -66,9 +71,9 @@ class Decoder:
 def _message(head: bytes, tail: bytes) -> Message:
     try:
         content = json.loads(head)
-        kind = _KINDS[content.pop("kind")]
-        known = {field.name for field in fields(kind)}
-        values = {name: _value(value) for name, value in content.items() if name in known}
+        name = content.pop("kind")
+        kind, known = _KINDS[name], _NAMES[name]
+        values = {key: _value(value) for key, value in content.items() if key in known}
         if kind is api.Audio:
             values["pcm"] = tail
         if kind is api.Open and values.get("sampling") is not None:

@@ -7,13 +7,15 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from engine.api import Audio, CheckpointError, EngineGone, Open
-from engine.client import EngineClient, LocalEngine, RemoteEngine, Speech
+from engine.api import Audio, Cancel, CheckpointError, EngineGone, Info, Open, Playback
+from engine.client import GATHER, EngineClient, LocalEngine, RemoteEngine, Speech
 from engine.config import EngineConfig, ModelConfig
 from engine.server import EngineServer
+from engine.wire import Decoder, encode
 from tests.waiting import until
 
 CONFIG = EngineConfig(model=ModelConfig(checkpoint="silent", slots=4))
@@ -159,6 +161,47 @@ async def test_gateway_that_disconnects_cancels_its_utterances(tmp_path: Path) -
 
         await until(lambda: other.load and other.load.utterances == 0)
         await other.close()
+
+
+async def test_playback_is_told_in_company_and_older_by_its_wait(tmp_path: Path) -> None:
+    async with overheard(tmp_path) as (client, reads):
+        for utterance in ("a", "b"):
+            client.send(Playback(utterance, 1.0, "playing", 0.02))
+        await until(lambda: reads)
+
+    (told,) = reads
+    assert [(each.utterance, each.rendered) for each in told] == [("a", 1.0), ("b", 1.0)]
+    assert all(each.delay >= 0.02 + GATHER / 2 for each in told)
+
+
+async def test_commands_of_an_utterance_stay_in_order(tmp_path: Path) -> None:
+    async with overheard(tmp_path) as (client, reads):
+        client.send(Playback("a", 1.0, "playing", 0.0))
+        client.send(Cancel("a"))
+        await until(lambda: sum(map(len, reads)) == 2)
+
+    assert [type(each) for told in reads for each in told] == [Playback, Cancel]
+
+
+@asynccontextmanager
+async def overheard(folder: Path) -> AsyncIterator[tuple[RemoteEngine, list[list[Any]]]]:
+    """A client of an engine that only listens, and what each of its reads brought."""
+    reads: list[list[Any]] = []
+
+    async def listen_only(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(encode(Info("deaf", ("tone",), "tone", (), instructions=False, slots=1)))
+        decoder = Decoder()
+        while received := await reader.read(1 << 16):
+            reads.append(list(decoder.feed(received)))
+        writer.close()
+
+    address = f"{folder}/engine.sock"
+    async with await asyncio.start_unix_server(listen_only, address):
+        client = RemoteEngine(f"unix:{address}")
+        await client.start()
+        yield client, reads
+        await client.close()
 
 
 @pytest.mark.slow
