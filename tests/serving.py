@@ -20,7 +20,8 @@ from queue import Empty, Queue
 ADDRESS = re.compile(r"^playhead listening on (\S+)")
 READY = "playhead ready"
 START_LIMIT = 180.0  # s without a line: a cold import of torch on a busy machine takes most
-STOP_LIMIT = 30.0  # s from SIGTERM to the end
+STOP_LIMIT = 60.0  # s from SIGTERM to the end
+ANSWER_LIMIT = 60.0  # s for a page
 
 
 def installed() -> Path:
@@ -64,7 +65,7 @@ def serving(program: Sequence[str], arguments: Sequence[str] = ()) -> Iterator[s
 def fetch(url: str) -> tuple[int, bytes]:
     """GET `url`: status and body. An error status is an answer, not an exception."""
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=ANSWER_LIMIT) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:

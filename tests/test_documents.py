@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.serving import serving
+from tests.waiting import LIMIT
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -56,7 +57,7 @@ def help_of(*words: str) -> str:
         env={**os.environ, "COLUMNS": "200"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT,
     )
     assert done.returncode == 0, f"playhead {' '.join(words)} --help: {done.stderr}"
     return done.stdout
@@ -95,7 +96,7 @@ def test_python_of_the_readme_runs() -> None:
     with serving(PLAYHEAD, ["--config", str(ROOT / "configs" / "fake.toml")]) as url:
         here = example.replace("127.0.0.1:8000", url.partition("//")[2])
         done = subprocess.run(
-            [sys.executable, "-c", here], cwd=ROOT, capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", here], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
         )
 
     assert here != example

@@ -15,14 +15,14 @@ from gateway import assets
 from gateway.app import READINESS
 from tests.gateway.fakes import FakeEngine
 from tests.gateway.wires import opened
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 TOKENS = ("right", "other")
 
 
 @pytest.fixture
 async def http() -> AsyncIterator[ClientSession]:
-    async with ClientSession(timeout=ClientTimeout(total=5)) as session:
+    async with ClientSession(timeout=ClientTimeout(total=LIMIT)) as session:
         yield session
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -16,6 +16,7 @@ from engine.api import ConfigError
 from gateway import address, cli, doctor
 from gateway.config import GatewayConfig
 from gateway.sound import opus
+from tests.waiting import LIMIT
 
 
 @pytest.fixture
@@ -25,9 +26,9 @@ def taken() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def playhead(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gateway.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+def playhead(*arguments: str, python: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *python, "-m", "gateway.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
 
 
 def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,11 +70,13 @@ def test_a_mistake_in_the_configuration_is_one_line(
 
 @pytest.mark.slow
 def test_a_taken_port_ends_serve_before_the_model_is_looked_for(taken: int) -> None:
-    began = time.monotonic()
+    arguments = ("serve", "--port", str(taken), "--checkpoint", "./nowhere")
 
-    done = playhead("serve", "--port", str(taken), "--checkpoint", "./nowhere")
+    done = playhead(*arguments, python=("-X", "importtime"))
 
-    assert time.monotonic() - began < 2
+    imported = set(re.findall(r"\| +(\w+)\n", done.stderr))
+    assert "gateway" in imported
+    assert not imported & {"aiohttp", "numpy", "torch"}  # what takes seconds
     assert done.returncode != 0
     assert f"127.0.0.1:{taken}" in done.stderr
     assert "nowhere" not in done.stderr

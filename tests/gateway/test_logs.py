@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from gateway import logs
+from tests.waiting import LIMIT
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -46,13 +47,13 @@ def test_stuck_stream_drops_lines_and_counts_them(monkeypatch):
     class Stuck(io.StringIO):
         def write(self, text: str) -> int:
             stuck.set()
-            open_again.wait(5)
+            open_again.wait(LIMIT)
             return super().write(text)
 
     stream = Stuck()
     with logs.logging_to(stream, form="text") as handler:
         logging.getLogger("gateway.x").info("first")
-        stuck.wait(5)
+        stuck.wait(LIMIT)
         for _ in range(9):
             logging.getLogger("gateway.x").info("more")
         dropped = handler.dropped

@@ -18,7 +18,8 @@ from engine.api import Append, Audio, Cancel, Command, Ended, EngineGone, Finish
 from engine.client import EngineClient
 from gateway.compat.openai import routes
 from gateway.config import GatewayConfig
-from gateway.sound.opus import EncoderPool
+from gateway.sound.pool import EncoderPool
+from tests.waiting import LIMIT
 
 FRAME = bytes(range(240)) * 16  # one codec frame of PCM
 Act: TypeAlias = Callable[["ScriptedEngine", str], None]
@@ -203,8 +204,7 @@ async def test_a_bad_field_is_answered_in_the_form_clients_read(start: Start) ->
 async def test_a_body_that_is_too_large_is_refused(start: Start) -> None:
     client, _ = await start()
 
-    body = io.BytesIO(b"a" * (2**20 + 1))
-    answer = await client.post("/v1/audio/speech", data=body)
+    answer = await client.post("/v1/audio/speech", data=io.BytesIO(b"a" * (2**20 + 1)))
 
     assert answer.status == 413
     assert (await answer.json())["error"]["code"] == "too_large"
@@ -297,12 +297,12 @@ async def test_a_client_that_leaves_cancels_its_utterance(start: Start, sound: i
     """Before the first sound, when nothing was written yet, and in the middle."""
     client, engine = await start(lambda engine, utterance: engine.speak(utterance, sound))
     asking = asyncio.ensure_future(post(client))
-    await asyncio.wait_for(engine.asked.wait(), 5)
+    await asyncio.wait_for(engine.asked.wait(), LIMIT)
     if sound:
         (await asking).close()
     asking.cancel()
 
-    await asyncio.wait_for(engine.cancelled.wait(), 5)
+    await asyncio.wait_for(engine.cancelled.wait(), LIMIT)
 
     assert isinstance(engine.commands[-1], Cancel)
 
@@ -315,9 +315,9 @@ async def test_a_client_that_stops_reading_is_reset(start: Start) -> None:
     head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
 
-    await asyncio.wait_for(engine.cancelled.wait(), 5)
+    await asyncio.wait_for(engine.cancelled.wait(), LIMIT)
 
-    body = await asyncio.wait_for(reader.read(), 5)
+    body = await asyncio.wait_for(reader.read(), LIMIT)
     assert not body.endswith(b"0\r\n\r\n"), "a broken body must not look whole"
     writer.close()
     await writer.wait_closed()

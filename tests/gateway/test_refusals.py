@@ -211,7 +211,7 @@ async def test_unknown_type_is_only_warned_about(serve):
 
 
 async def test_flood_of_messages_is_limited_and_says_when(serve):
-    served = await serve(limits={"messages_per_second": 1.0, "message_burst": 3})
+    served = await serve(limits={"messages_per_second": 0.01, "message_burst": 3})
     async with greeted(served.voice_url) as wire:
         for _ in range(3):
             await wire.send("ping", id=1)
@@ -219,7 +219,7 @@ async def test_flood_of_messages_is_limited_and_says_when(serve):
         error = await wire.answer("error")
 
     assert error["code"] == "rate_limited"
-    assert 0 < error["retry_after_ms"] <= 1_000
+    assert 0 < error["retry_after_ms"] <= 100_000
 
 
 @pytest.mark.parametrize(

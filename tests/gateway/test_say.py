@@ -25,7 +25,8 @@ from gateway.config import GatewayConfig
 async def url() -> AsyncIterator[str]:
     """A server that speaks tones."""
     engine = LocalEngine(EngineConfig(model=ModelConfig(checkpoint="silent")))
-    app = create_app(engine, GatewayConfig(self_test=""))
+    patient = GatewayConfig(self_test="", text_pause=60.0, text_wait=60.0)  # text may come slowly
+    app = create_app(engine, patient)
     async with TestServer(app) as server:
         await app[READINESS].wait()
         yield str(server.make_url("/"))

@@ -17,6 +17,7 @@ import pytest
 
 from gateway.config import Config, GatewayConfig, OpusConfig, read
 from gateway.serve import described
+from tests.waiting import LIMIT
 
 FAKE = Path(__file__).resolve().parents[2] / "configs" / "fake.toml"
 LONG = "A sentence that takes a while to say. " * 250
@@ -50,7 +51,7 @@ def running(command: Sequence[str]) -> Iterator[Any]:
 @contextmanager
 def speaking(port: int, text: str) -> Iterator[http.client.HTTPResponse]:
     """The answer to a request for PCM, as it begins."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT)) as connection:
         body = json.dumps({"input": text, "response_format": "pcm"})
         connection.request("POST", "/v1/audio/speech", body)
         with connection.getresponse() as answer:
@@ -64,14 +65,14 @@ def test_serve_speaks_and_ends_on_sigterm() -> None:
             pcm = answer.read()
         process.send_signal(signal.SIGTERM)
 
-        assert process.wait(5) == 0
+        assert process.wait(LIMIT) == 0
         assert ready.startswith("playhead ready: tone")
         assert answer.status == 200
         assert len(pcm) >= 3_840 and len(pcm) % 2 == 0
 
 
 def test_what_is_being_spoken_ends_before_the_server_does() -> None:
-    with serving() as (process, port):
+    with serving("--set", f"gateway.drain={LIMIT}") as (process, port):
         process.stdout.readline()
         with speaking(port, LONG[:400]) as answer:
             whole = len(answer.read())
@@ -79,21 +80,23 @@ def test_what_is_being_spoken_ends_before_the_server_does() -> None:
             process.send_signal(signal.SIGTERM)
 
             assert len(answer.read()) == whole
-        assert process.wait(5) == 0
+        assert process.wait(LIMIT) == 0
 
 
 def test_drain_has_an_end() -> None:
     with serving("--set", "gateway.drain=0.2") as (process, port):
         process.stdout.readline()
-        with speaking(port, LONG):
+        with speaking(port, LONG) as answer:
             process.send_signal(signal.SIGTERM)
 
-            process.wait(4)
+            process.wait(LIMIT)
+            with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+                answer.read()
 
 
 def test_an_engine_that_cannot_start_ends_the_server_with_its_reason() -> None:
     with serving("--checkpoint", "./nowhere") as (process, _):
-        process.wait(60)
+        process.wait(LIMIT)
 
         assert process.returncode == 1
         assert "playhead: checkpoint: want `embedded`" in process.stderr.read()
@@ -105,7 +108,7 @@ def test_beyond_this_machine_the_log_asks_for_https_and_tokens() -> None:
     with running([*command, *arguments]) as process:
         lines = [process.stdout.readline() for _ in range(2)]
         process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=10)
+        _, log = process.communicate(timeout=LIMIT)
 
     assert lines[0].startswith("playhead listening on http://localhost:")
     events = [json.loads(line)["event"] for line in log.splitlines()]
@@ -124,7 +127,7 @@ def test_without_libopus_serve_starts_and_offers_pcm() -> None:
         with speaking(port, "Hello.") as answer:
             pcm = answer.read()
         process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=10)
+        _, log = process.communicate(timeout=LIMIT)
 
     assert answer.status == 200 and pcm
     assert log.count("no libopus found") == 1

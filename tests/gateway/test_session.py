@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 
 import pytest
 
@@ -37,9 +37,11 @@ async def test_hello_tells_what_was_agreed(serve):
 async def test_utterance_runs_from_started_to_done(serve):
     served = await serve()
     async with greeted(served.voice_url) as wire:
+        began = time.monotonic()
         await wire.send("say", utterance="u", text=TEXT, last=True)
 
         done, before = await wire.until("done")
+        took = time.monotonic() - began
 
     assert before[0] == {"type": "started", "utterance": "u", "n": 1, "queue_ms": 0}
     chunks = sound(before)
@@ -49,7 +51,7 @@ async def test_utterance_runs_from_started_to_done(serve):
     assert [Flag.LAST in chunk.flags for chunk in chunks].index(True) == len(chunks) - 1
     assert (done["reason"], done["text_to"], done["last_seq"]) == ("complete", 17, 16)
     assert done["audio_ms"] == 17 * 80
-    assert 0 <= done["first_audio_ms"] < 5_000
+    assert 0 <= done["first_audio_ms"] <= 1000 * took
 
 
 @pytest.mark.parametrize("codec", ["opus", "pcm_s16le"])
@@ -157,7 +159,7 @@ async def test_without_acks_the_lead_is_small(serve):
     assert served.engine.last().options.max_audio == 2.0
 
 
-async def test_queued_utterance_follows_the_one_before(serve):
+async def test_queued_utterance_follows_the_one_before(serve, clock):
     engine = FakeEngine(silent=True)
     served = await serve(engine)
     async with greeted(served.voice_url) as wire:
@@ -168,13 +170,15 @@ async def test_queued_utterance_follows_the_one_before(serve):
         first, _, third = (spoken.options for spoken in engine.spoken.values())
         engine.say(first.utterance, 24_000, text_to=3)
         await wire.answer("started", utterance="a")
+        await wire.take()
+        clock.now += 0.25
         engine.say(third.utterance, 1_920, text_to=1)
 
         started = await wire.answer("started", utterance="c")
 
     assert third.after == first.utterance
     assert [spoken.options.after for spoken in engine.spoken.values()][1] is None
-    assert started["queue_ms"] == pytest.approx(1_000, abs=300)
+    assert started["queue_ms"] == 750
 
 
 async def test_replace_stops_everything_else_first(serve):
@@ -228,16 +232,23 @@ async def test_resting_text_is_spoken_soon_after_a_sentence(serve):
     assert not served.engine.last().finished
 
 
-@pytest.mark.slow
 async def test_half_a_sentence_rests_longer(serve):
-    served = await serve(text_pause=0.01, text_wait=0.15)
+    served = await serve(text_pause=0.02, text_wait=60.0)
+    async with greeted(served.voice_url) as wire:
+        await wire.send("say", utterance="half", text="He said", mode="parallel")
+        await wire.send("say", utterance="whole", text="He said so.", mode="parallel")
+        await wire.until("started", utterance="whole")
+
+    assert [spoken.flushes for spoken in served.engine.spoken.values()] == [0, 1]
+
+
+async def test_half_a_sentence_is_spoken_at_last(serve):
+    served = await serve(text_pause=60.0, text_wait=0.02)
     async with greeted(served.voice_url) as wire:
         await wire.send("say", utterance="u", text="He said")
-        await asyncio.sleep(0.05)
-        early = served.engine.last().flushes
         await wire.until("started")
 
-    assert (early, served.engine.last().flushes) == (0, 1)
+    assert served.engine.last().flushes == 1
 
 
 async def test_utterance_without_text_ends_by_itself(serve):
