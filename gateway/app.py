@@ -16,7 +16,8 @@ from gateway.config import GatewayConfig
 from gateway.protocol import PROTOCOL, ProtocolError, messages
 from gateway.readiness import Readiness
 from gateway.sound import opus
-from gateway.sound.opus import EncoderPool, OpusEncoder
+from gateway.sound.opus import OpusEncoder
+from gateway.sound.pool import EncoderPool
 from gateway.voice.coding import Coder, OpusCoder
 from gateway.voice.house import House
 from gateway.voice.outbox import End

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from engine.api import FRAME_SAMPLES
 from gateway.config import OpusConfig
 from gateway.sound import ogg, wav
-from gateway.sound.opus import EncoderPool, OpusEncoder
+from gateway.sound.opus import OpusEncoder
+from gateway.sound.pool import EncoderPool
 
 FORMATS = ("wav", "pcm", "opus")
 
@@ -78,7 +79,7 @@ class Opus:
         return self._muxer.add(await self._pool.encode(self._encoder, pcm))
 
     async def finish(self) -> bytes:
-        packets = await self._pool.finish(self._encoder)
+        packets = await self._pool.encode(self._encoder, b"", last=True)
         return self._muxer.finish(packets, samples=self._encoder.samples)
 
 

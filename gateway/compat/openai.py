@@ -21,7 +21,7 @@ from gateway import doors
 from gateway.compat.containers import Container, ServerSentEvents, container, server_sent_event
 from gateway.compat.openai_request import ApiError, SpeechRequest, parse, refusal
 from gateway.config import GatewayConfig
-from gateway.sound.opus import EncoderPool
+from gateway.sound.pool import EncoderPool
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ gateway speaks PCM only: `available` says why.
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import ctypes.util
 import functools
@@ -20,8 +19,7 @@ import struct
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -124,6 +122,7 @@ class OpusEncoder:
         self._opuslib = opuslib = _loaded()
         self._lock = threading.Lock()
         self._rest = b""
+        self._began: float | None = None
         self.samples = 0  # PCM samples taken in, padding not counted
         with _named_errors(opuslib):
             # AUDIO: VOIP's high-pass is for microphones. VOICE: keeps the hybrid mode for speech.
@@ -146,6 +145,12 @@ class OpusEncoder:
     def bitrate(self) -> int:
         """Bits per second, as libopus has it."""
         return int(self._encoder.bitrate)
+
+    def dry_at(self, now: float) -> float:
+        """When a listener who began at the first such call would run out of what was encoded."""
+        if self._began is None:
+            self._began = now
+        return self._began + self.samples / SAMPLE_RATE
 
     def encode(self, pcm: bytes) -> list[bytes]:
         """Take int16 PCM of any even length; return the packets it completes."""
@@ -185,32 +190,6 @@ class OpusDecoder:
         """One packet's int16 PCM. Raises OpusError for what is no packet."""
         with _named_errors(self._opuslib):
             return bytes(self._decoder.decode(packet, PACKET_SAMPLES))
-
-
-class EncoderPool:
-    """Encodes on threads: four packets take half a millisecond, too long for the event loop.
-
-    One job per chunk; await each call before the next on the same encoder.
-    """
-
-    def __init__(self, threads: int) -> None:
-        threads = threads or min(4, os.cpu_count() or 1)
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="opus")
-
-    async def encode(self, encoder: OpusEncoder, pcm: bytes) -> list[bytes]:
-        """`encoder.encode` on a thread."""
-        return await self._run(encoder.encode, pcm)
-
-    async def finish(self, encoder: OpusEncoder) -> list[bytes]:
-        """`encoder.finish` on a thread."""
-        return await self._run(encoder.finish)
-
-    def close(self) -> None:
-        """Drop what waits; jobs under way end by themselves."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def _run(self, job: Callable[..., list[bytes]], *arguments: bytes) -> list[bytes]:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, job, *arguments)
 
 
 def self_test() -> str:

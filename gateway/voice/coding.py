@@ -12,7 +12,8 @@ from typing import Protocol
 
 from gateway.protocol.chunk import Codec
 from gateway.sound import PACKET_TICKS, TICKS_PER_SAMPLE
-from gateway.sound.opus import EncoderPool, OpusEncoder
+from gateway.sound.opus import OpusEncoder
+from gateway.sound.pool import EncoderPool
 
 PIECE_PACKETS = 48  # 0.96 s: longest piece, whatever the engine delivers
 PIECE_BYTES = PIECE_PACKETS * 960  # the same in int16 samples at 24 kHz
@@ -60,9 +61,9 @@ class OpusCoder:
 
     async def code(self, pcm: bytes, last: bool) -> Sequence[Piece]:
         """Packets completed by `pcm`; at the end the rest, cut to the samples there were."""
-        packets = await self._pool.encode(self._encoder, pcm) if pcm else []
-        if last:
-            packets += await self._pool.finish(self._encoder)
+        if not pcm and not last:
+            return []
+        packets = await self._pool.encode(self._encoder, pcm, last=last)
         groups = [
             tuple(packets[start : start + PIECE_PACKETS])
             for start in range(0, len(packets), PIECE_PACKETS)

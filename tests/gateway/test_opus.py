@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import math
 import struct
@@ -15,7 +14,7 @@ import pytest
 
 from engine.api import SAMPLE_RATE
 from gateway.sound import opus
-from gateway.sound.opus import EncoderPool, OpusDecoder, OpusEncoder, OpusError
+from gateway.sound.opus import OpusDecoder, OpusEncoder, OpusError
 
 
 def sweep(samples: int) -> bytes:
@@ -174,17 +173,3 @@ def test_a_configured_library_serves_those_who_do_not_name_it() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
     assert done.stdout == "None None 1\n", done.stderr
-
-
-async def test_pool_encodes_utterances_side_by_side() -> None:
-    pool = EncoderPool(2)
-    pcm = sweep(4_800)
-    expected = OpusEncoder().encode(pcm)
-
-    encoders = [OpusEncoder() for _ in range(8)]
-    results = await asyncio.gather(*(pool.encode(encoder, pcm) for encoder in encoders))
-    tails = await asyncio.gather(*(pool.finish(encoder) for encoder in encoders))
-    pool.close()
-
-    assert results == [expected] * 8
-    assert all(len(tail) == 1 for tail in tails)
