@@ -19,6 +19,7 @@ from gateway.bench.target import Target
 from tests.gateway.bench.scripted import END, HEAD, chunk
 from tests.gateway.bench.sounds_made import silence, sine
 from tests.serving import serving
+from tests.waiting import LIMIT, until
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); "  # the checkout, installed or not
@@ -36,7 +37,11 @@ def server() -> Iterator[str]:
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*PLAYHEAD, "bench", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=90
+        [*PLAYHEAD, "bench", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=2 * LIMIT,
     )
 
 
@@ -54,15 +59,17 @@ def test_measures_a_real_server(server: str, tmp_path: Path, arguments: str) -> 
     out = tmp_path / "run.json"
     common = f"--url {server} --warmup 0 --duration 2 --out {out}"
 
+    began = time.monotonic()
     done = bench(*common.split(), *arguments.split())
+    took = time.monotonic() - began
 
     assert done.returncode in (0, VOID), done.stderr  # a busy machine may be late: it says so
     (run,) = json.loads(out.read_text(encoding="utf-8"))["runs"]
     outcomes = run["summary"]["outcomes"]
     assert outcomes.get("complete", 0) + outcomes.get("cancelled", 0) > 0
     assert not outcomes.get("failed")
-    assert 0 < run["summary"]["audible"]["p50"] < 5
-    assert run["server"]["cpu"] >= 0
+    assert 0 < run["summary"]["audible"]["p50"] < took
+    assert (run["server"]["cpu"] or 0.0) >= 0  # None: too busy a machine to look twice in 2 s
     assert (done.returncode == VOID) == bool(run["summary"]["void"])
 
 
@@ -101,10 +108,15 @@ def test_wrong_texts_are_said_before_anything_starts() -> None:
     assert "--texts" in done.stderr
 
 
-async def test_delays_of_a_server_in_real_time_are_measured_to_10_ms() -> None:
-    """A server that writes down when it sends; nothing but this machine's loopback is between."""
+async def test_figures_of_a_server_in_real_time_hold_nothing_but_its_delays() -> None:
+    """A server that writes down when it sends. A busy machine may read late, never too early."""
     sent: list[float] = []
+    read: list[float] = []
     pieces = [silence(0.1), silence(0.1) + sine(0.1), sine(0.1)]
+
+    def clock() -> float:
+        read.append(time.monotonic())
+        return read[-1]
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"}")
@@ -113,7 +125,7 @@ async def test_delays_of_a_server_in_real_time_are_measured_to_10_ms() -> None:
             await asyncio.sleep(delay)
             sent.append(time.monotonic())
             writer.write(chunk(piece))
-            await writer.drain()
+            await until(lambda: len(read) > len(sent))  # each piece is one read
         writer.write(END)
         await writer.drain()
         writer.close()
@@ -121,14 +133,16 @@ async def test_delays_of_a_server_in_real_time_are_measured_to_10_ms() -> None:
     listening = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with listening:
         url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-        listener = HttpListener(Target(url=url), Habits(), clock=time.monotonic)
+        listener = HttpListener(Target(url=url), Habits(), clock=clock)
         take = await listener.speak("Hello.", Plan())
         await listener.close()
 
     reply = take.reply(number=0, due=0.0, lag=None, characters=6)
-    started = sent[0] - take.t0
-    dry = sent[2] - (sent[0] + 0.3)
-    assert reply.first_playable == pytest.approx(started, abs=0.010)
-    assert reply.audible == pytest.approx(started + 0.19, abs=0.010)  # the first loud window
-    assert reply.underruns == 1
-    assert reply.dry == pytest.approx(dry, abs=0.010)
+    asked, *arrived = read[:4]
+    first, second, third = (at - asked for at in arrived)
+    gaps = (max(0.0, second - first - 0.1), max(0.0, third - max(first + 0.1, second) - 0.2))
+    assert all(before <= at for before, at in zip(sent, arrived, strict=True))
+    assert reply.first_playable == first
+    assert reply.audible == pytest.approx(first + 0.19 + gaps[0])  # the first loud window
+    assert reply.underruns == sum(gap > 0 for gap in gaps) > 0
+    assert reply.dry == pytest.approx(sum(gaps))

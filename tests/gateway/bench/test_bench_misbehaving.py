@@ -12,7 +12,7 @@ from gateway.bench import misbehaving
 from gateway.bench.misbehaving import MISDEEDS, Misdeed
 from gateway.bench.target import Target
 from tests.gateway.conftest import Serve
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 SILENT = EngineConfig(model=ModelConfig(checkpoint="silent"))
 
@@ -23,10 +23,10 @@ async def test_nothing_is_left_of_a_misdeed(serve: Serve, misdeed: Misdeed) -> N
     engine = LocalEngine(SILENT)
     served = await serve(engine)
 
-    async with asyncio.timeout(misbehaving.LIMIT):
+    async with asyncio.timeout(LIMIT):
         await misdeed(Target(url=served.url))
 
-    await until(lambda: served.sessions == 0 and not engine._speeches, within=10.0)
+    await until(lambda: served.sessions == 0 and not engine._speeches)
     assert engine.alive
 
 
@@ -38,7 +38,7 @@ async def test_nonsense_is_called_so(serve: Serve) -> None:
     async with misbehaving._session(Target(url=served.url), acks=True) as wire:
         for line in misbehaving.NONSENSE:
             await wire.send(line)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT):
             while len(told) < len(misbehaving.NONSENSE) - 3:
                 told.append(str(await wire.recv()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gateway.bench.figures import Quantiles
-from gateway.bench.server_watch import Sample, process_on, server
+from gateway.bench.server_watch import Sample, ServerWatch, process_on, server
+from tests.gateway.clocks import VirtualClock
 
 LAG = Quantiles.of([0.001])
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
@@ -52,6 +54,7 @@ def test_server_that_cannot_be_seen_has_no_figures() -> None:
 
 @linux
 def test_sample_of_this_process() -> None:
+    gc.collect()  # what earlier tests left must not be closed between the two
     with socket.socket():
         more = Sample.of(os.getpid(), 0.0)
     less = Sample.of(os.getpid(), 1.0)
@@ -59,6 +62,19 @@ def test_sample_of_this_process() -> None:
     assert more.descriptors == less.descriptors + 1
     assert 2**20 < less.memory < 2**36
     assert less.cpu >= more.cpu > 0
+
+
+@linux
+def test_watched_process_has_figures() -> None:
+    clock = VirtualClock()
+    watch = ServerWatch("http://127.0.0.1:9", os.getpid(), clock=clock)
+    for clock.now in range(3):
+        watch.sample()
+
+    seen = watch.seen(0.0, 2.0)
+
+    assert seen.cpu is not None and seen.cpu >= 0
+    assert seen.memory_start is not None and seen.memory_start > 2**20
 
 
 @linux

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from gateway.bench.take import Take
 from gateway.bench.target import Target
 from gateway.bench.voice_speech import VoiceListener
 from tests.gateway.bench.sounds_made import silence, sine
+from tests.gateway.clocks import SteadyClock
 from tests.gateway.conftest import Serve, Served
 from tests.gateway.fakes import FakeEngine
 
@@ -41,7 +41,7 @@ class SpeakingEngine(FakeEngine):
 
 def listener(served: Served, habits: Habits | None = None, **fields: Any) -> VoiceListener:
     target = Target(url=served.url, transport="voice", **fields)
-    return VoiceListener(target, habits or Habits(), clock=time.monotonic)
+    return VoiceListener(target, habits or Habits(), clock=SteadyClock())
 
 
 async def heard(voice: VoiceListener, text: str = "Hello", plan: Plan | None = None) -> Take:
