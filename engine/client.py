@@ -11,6 +11,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 
 from engine.api import (
@@ -276,11 +277,9 @@ class RemoteEngine(EngineClient):
         try:
             writer.write(greeting())
             decoder = Decoder()
-            async with asyncio.timeout(SILENCE_MEANS_LOST) as silence:
-                while received := await reader.read(1 << 16):
-                    silence.reschedule(asyncio.get_running_loop().time() + SILENCE_MEANS_LOST)
-                    for message in decoder.feed(received):
-                        self._receive(message, writer, connected)
+            while received := await _heard(reader):
+                for message in decoder.feed(received):
+                    self._receive(message, writer, connected)
             raise EngineGone(f"engine at {self._address}: closed the connection")
         finally:
             self._writer = None
@@ -294,6 +293,19 @@ class RemoteEngine(EngineClient):
             connected.set()
         elif not isinstance(message, Command):
             self._dispatch(message)
+
+
+async def _heard(reader: asyncio.StreamReader) -> bytes:
+    """Return the next bytes, none at the end. Raises TimeoutError after SILENCE_MEANS_LOST.
+
+    In two waits: if it was this process that stood still, the first is over at once, and what has
+    come meanwhile is there for the second.
+    """
+    for _ in range(2):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SILENCE_MEANS_LOST / 2):
+                return await reader.read(1 << 16)
+    raise TimeoutError(f"no heartbeat for {SILENCE_MEANS_LOST:g} s")
 
 
 def _known(info: Info | None) -> Info:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,15 +12,25 @@ from typing import Any
 
 import pytest
 
+from engine import client as engine_client
 from engine.api import Audio, Cancel, CheckpointError, EngineGone, Info, Open, Playback
 from engine.client import GATHER, EngineClient, LocalEngine, RemoteEngine, Speech
-from engine.config import EngineConfig, ModelConfig
+from engine.config import EngineConfig, ModelConfig, SchedulerConfig
 from engine.server import EngineServer
 from engine.wire import Decoder, encode
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
-CONFIG = EngineConfig(model=ModelConfig(checkpoint="silent", slots=4))
+CONFIG = EngineConfig(
+    model=ModelConfig(checkpoint="silent", slots=4),
+    scheduler=SchedulerConfig(load_limit=1e6),  # admits everyone, however slow the machine is
+)
 TEXT = "A sentence that is spoken for about three seconds."
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take no slow engine for a lost one, but where a test is about that."""
+    monkeypatch.setattr(engine_client, "SILENCE_MEANS_LOST", LIMIT)
 
 
 @asynccontextmanager
@@ -63,7 +74,7 @@ def speak(client: EngineClient, name: str = "u", **options: object) -> Speech:
 
 
 async def listen(speech: Speech) -> bytes:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT):
         return b"".join([event.pcm async for event in speech if isinstance(event, Audio)])
 
 
@@ -153,9 +164,11 @@ def test_info_before_the_start_says_what_to_do() -> None:
 
 async def test_gateway_that_disconnects_cancels_its_utterances(tmp_path: Path) -> None:
     async with remote(tmp_path) as client:
-        speak(client, max_lead=0.5)
+        for number in range(4):
+            client.open(Open(f"u{number}", "tone")).append("A sentence that nobody ends")
         other = RemoteEngine(f"unix:{tmp_path}/engine.sock")
         await other.start()
+        await until(lambda: other.load and other.load.utterances == 4)
 
         await client.close()
 
@@ -205,18 +218,38 @@ async def overheard(folder: Path) -> AsyncIterator[tuple[RemoteEngine, list[list
 
 
 @pytest.mark.slow
+async def test_a_stall_of_the_gateway_is_no_silence_of_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(engine_client, "SILENCE_MEANS_LOST", 1.0)
+    async with remote(tmp_path) as client:
+        await until(lambda: client.load)
+        time.sleep(1.2)  # noqa: ASYNC251 - the loop stands still while the engine goes on
+        client.load = None
+        await until(lambda: client.load)
+
+        assert client.alive
+    assert "engine_lost" not in caplog.text
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
 async def test_lost_engine_process_is_noticed_and_found_again(
-    way: signal.Signals, tmp_path: Path
+    way: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = f"unix:{tmp_path}/engine.sock"
     process = await start_process(address)
     client = RemoteEngine(address)
     await client.start()
     speech = speak(client, max_lead=0.5)
+    if way is signal.SIGSTOP:
+        monkeypatch.setattr(engine_client, "SILENCE_MEANS_LOST", 1.0)
+        client.load = None
+        await until(lambda: client.load)  # from now on it waits no longer
 
     os.kill(process.pid, way)
     await listen(speech)
+    monkeypatch.setattr(engine_client, "SILENCE_MEANS_LOST", LIMIT)
 
     assert speech.ended and speech.ended.detail == "engine_lost"
     assert not client.alive
@@ -224,7 +257,7 @@ async def test_lost_engine_process_is_noticed_and_found_again(
         process.kill()
     await process.wait()
     process = await start_process(address)
-    await until(lambda: client.alive, within=15)
+    await until(lambda: client.alive)
     again = speak(client, "again")
     await listen(again)
     assert again.ended and again.ended.reason == "complete"

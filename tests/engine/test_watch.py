@@ -64,7 +64,7 @@ async def test_process_that_is_told_to_end_leaves_its_files(tmp_path: Path) -> N
         *("--set", "engine.model.checkpoint=silent", "--set", f"engine.trace={tmp_path}/trace"),
         stderr=asyncio.subprocess.DEVNULL,
     )
-    await until(lambda: "engine.sock" in files(tmp_path), within=15)
+    await until(lambda: "engine.sock" in files(tmp_path))
 
     process.terminate()
     status = await process.wait()
