@@ -42,7 +42,7 @@ async def _load(order: Order, texts: list[str], *, start: float) -> None:
     late: list[float] = []
     loader = Loader(order, texts, emit=_told, clock=time.monotonic)
     async with asyncio.TaskGroup() as group:
-        beside = [group.create_task(_watch_loop(late))]
+        beside = [group.create_task(watch_loop(late))]
         if order.load.soak:
             beside.append(group.create_task(misbehave(order, until=start + order.load.until)))
         await loader.run(start)
@@ -52,7 +52,8 @@ async def _load(order: Order, texts: list[str], *, start: float) -> None:
     _tell({"end": True, "loop_lag": percentile(late, 95) or 0.0})
 
 
-async def _watch_loop(late: list[float]) -> None:
+async def watch_loop(late: list[float]) -> None:
+    """Note how late the event loop is, in s, until cancelled."""
     while True:
         before = time.monotonic()
         await asyncio.sleep(BEAT)
