@@ -20,11 +20,12 @@ from gateway.app import HOUSE, READINESS, create_app
 from gateway.bench.arrivals import Habits
 from gateway.bench.load import Loader
 from gateway.bench.misbehaving import misbehave
-from gateway.bench.server_watch import SETTLE, Sample
+from gateway.bench.server_watch import Sample
 from gateway.bench.take import Reply
 from gateway.bench.target import Load, Order, Target
 from gateway.bench.textsets import read_texts
 from gateway.config import GatewayConfig
+from tests.waiting import until
 
 SECONDS = float(os.environ.get("PLAYHEAD_SOAK_SECONDS", "1200"))
 LISTENERS = 6
@@ -38,20 +39,19 @@ async def test_everything_is_back_where_it_began() -> None:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     await app[READINESS].wait()
-    before = await counted(app, engine)
+    await until(lambda: engine.load)
+    before = counted(app, engine)
 
     replies = await soaked(f"http://127.0.0.1:{runner.addresses[0][1]}")
-    await asyncio.sleep(SETTLE)
 
-    assert await counted(app, engine) == before
+    await until(lambda: counted(app, engine) == before)
     assert sum(reply.outcome == "complete" for reply in replies) > SECONDS / 10
     assert not [reply.code for reply in replies if reply.outcome == "failed"]
     await runner.cleanup()
 
 
-async def counted(app: web.Application, engine: LocalEngine) -> dict[str, int]:
+def counted(app: web.Application, engine: LocalEngine) -> dict[str, int]:
     """What must not grow."""
-    await asyncio.sleep(0.3)  # the next heartbeat of the engine
     gc.collect()
     sample = Sample.of(os.getpid(), 0.0)
     assert engine.load is not None
