@@ -23,7 +23,6 @@ from engine.pace import LONGEST, Pace
 from engine.utterance import Utterance
 from engine.work import Batch, Stage, Stages, Work
 
-CROWD = 32  # rows below which a batch is no crowd
 CAN_WAIT = 0.03  # s of slack with which a newcomer can let others go first
 AS_SOON = 20  # launches within which a chunk that is due is cut to join a smaller one
 RICH = 0.5  # s of slack with which work waits while another is late
@@ -44,7 +43,6 @@ class Scheduler:
         self._stages = stages
         self._agenda = Agenda()
         self._pace = Pace(config, costs, 1)
-        self._crowded = False  # most of the last talker batch needed it
 
     def touch(self, utterance: Utterance, now: float) -> None:
         """Look at an utterance anew: something happened to it."""
@@ -94,12 +92,10 @@ class Scheduler:
         if stage is Stage.CODEC:
             works += self._take(agenda.gathering, anchor, room - len(works), now + FRAME_SECONDS)
             return Batch(stage, works)
-        needy = len(works)
         if latest == inf:
-            works += self._take(agenda.resting[stage], anchor, room - needy, now)
+            works += self._take(agenda.resting[stage], anchor, room - len(works), now)
         if stage is Stage.TALKER:
             self._pace = Pace(self._config, self._costs, len(works))
-            self._crowded = needy > max(len(works) / 2, CROWD)
         return Batch(stage, works)
 
     def wake_at(self, now: float) -> float:
@@ -184,18 +180,24 @@ class Scheduler:
     def _anchor(self, now: float) -> Work | None:
         """Choose the work that the next batch is for: the one that must start soonest.
 
-        While most listeners are short of sound throughput counts: a newcomer that can wait lets
-        the larger crowd go first, whose launch costs hardly more than its own, and finds company.
+        While talker batches are full throughput counts: a newcomer whose first frame can wait lets
+        a step of the others go before, so that one launch predicts its codes and theirs.
         """
         firsts = self._agenda.firsts()
         if not firsts:
             return None
-        first = min(firsts)
-        unspoken = not first[-1].utterance.samples
-        can_wait = unspoken and first[0] - now >= max(CAN_WAIT, 2 * self._present_pace().step)
-        if not (self._crowded and can_wait):
-            return first[-1]
-        return max(firsts, key=lambda entry: (len(self._agenda.ready[entry[-1].stage]), -entry[0]))[-1]
+        first = min(firsts)[-1]
+        if first.stage is Stage.PREDICTOR and not first.utterance.samples:
+            step = self._agenda.first(self._agenda.ready[Stage.TALKER])
+            if step and self._may_wait(first, now):
+                return step[-1]
+        return first
+
+    def _may_wait(self, newcomer: Work, now: float) -> bool:
+        """Whether steps are full and a newcomer has time for one more."""
+        pace = self._present_pace()
+        full = pace.fellows >= self._stages.rows(Stage.TALKER)
+        return full and newcomer.latest_start - now >= max(CAN_WAIT, 2 * pace.step)
 
     def _rows(self, anchor: Work) -> int:
         """Return the most rows for the anchor's batch, so that chunks do not take too long."""

@@ -22,7 +22,8 @@ LONGEST = 350  # lines of one file
 PURE = {  # no device, no thread, no clock: the same code runs in virtual time
     *("engine.api", "engine.config", "engine.work", "engine.segment", "engine.utterance"),
     "engine.playback",
-    *("engine.scheduler", "engine.admission", "engine.costs", "engine.slots", "engine.loop"),
+    *("engine.scheduler", "engine.agenda", "engine.pace", "engine.costs", "engine.admission"),
+    *("engine.slots", "engine.loop"),
     *("engine.register", "engine.placement", "engine.silent"),
     *("engine.simulation", "engine.simulation.arrivals", "engine.simulation.conversation"),
     *("engine.simulation.costs", "engine.simulation.listeners", "engine.simulation.network"),

@@ -228,30 +228,44 @@ def test_slack_counts_sound_made_but_not_sent() -> None:
     assert gained == pytest.approx(FRAME_SECONDS + SECONDS[Stage.TALKER])
 
 
-def crowd(rows: int) -> Scheduler:
-    """Listeners short of sound whose talker batch was just planned, launched and committed."""
-    plans = scheduler()
-    listeners = [playing(sent=0.5, slot=slot) for slot in range(rows)]
-    batch = plan(plans, *listeners)
-    assert batch and len(batch.works) == rows
+def between_steps(rows: int) -> Scheduler:
+    """The last step was planned for two listeners, who are ready for the next."""
+    plans = scheduler(rows)
+    listeners = [playing(sent=0.5, slot=slot) for slot in range(2)]
+    assert planned(plan(plans, *listeners)) == (Stage.TALKER, [0, 1])
     for each in listeners:
         run(each, Stage.TALKER)
+        run(each, Stage.PREDICTOR)
         plans.touch(each, 0.0)
     return plans
 
 
-@pytest.mark.parametrize(("rows", "first"), [(40, Stage.PREDICTOR), (20, Stage.PREFILL)])
-def test_newcomer_lets_a_crowd_short_of_sound_go_first(rows: int, first: Stage) -> None:
-    plans = crowd(rows)
+def newcomer(*, at: float) -> Utterance:
+    """One whose first frame lacks the predictor."""
+    result = utterance(segment(), slot=2, at=at)
+    run(result, Stage.PREFILL)
+    return result
 
-    batch = plan(plans, utterance(segment(), slot=50, at=0.01))
 
-    assert batch and batch.stage is first
+def test_newcomer_shares_a_launch_with_a_full_crowd() -> None:
+    plans, new = between_steps(rows=2), newcomer(at=0.01)
+
+    batch = plan(plans, new)
+
+    assert planned(batch) == (Stage.TALKER, [0, 1])
+    for work in batch.works:  # type: ignore[union-attr]
+        run(work.utterance, Stage.TALKER)
+        plans.touch(work.utterance, 0.0)
+    assert planned(plans.plan(0.0)) == (Stage.PREDICTOR, [2, 0])
+
+
+def test_newcomer_goes_at_once_where_there_is_room() -> None:
+    plans = between_steps(rows=3)
+
+    assert planned(plan(plans, newcomer(at=0.01))) == (Stage.PREDICTOR, [2])
 
 
 def test_newcomer_that_cannot_wait_goes_before_any_crowd() -> None:
-    plans = crowd(40)
+    plans = between_steps(rows=2)
 
-    batch = plan(plans, utterance(segment(), slot=50), now=0.03)
-
-    assert batch and batch.stage is Stage.PREFILL
+    assert planned(plan(plans, newcomer(at=-0.02))) == (Stage.PREDICTOR, [2])
