@@ -280,6 +280,8 @@ class RemoteEngine(EngineClient):
             while received := await _heard(reader):
                 for message in decoder.feed(received):
                     self._receive(message, writer, connected)
+                    if isinstance(message, Audio):
+                        await asyncio.sleep(0)  # one sound is on its way before the next is read
             raise EngineGone(f"engine at {self._address}: closed the connection")
         finally:
             self._writer = None

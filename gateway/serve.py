@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import gc
 import logging
 import os
 import signal
@@ -76,6 +77,8 @@ async def _serve(config: Config, listener: socket.socket) -> None:
         print(f"playhead listening on {url(listener)}", flush=True)
         _warn(config.gateway, listener)
         await app[READINESS].wait()
+        gc.collect()
+        gc.freeze()  # modules live as long as the process: no later collection need look at them
         print(f"playhead ready: {', '.join(engine.info.voices)}", flush=True)
         await asyncio.Event().wait()
     except asyncio.CancelledError:  # SIGTERM or SIGINT: the end everybody wants

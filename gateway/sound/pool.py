@@ -27,14 +27,17 @@ class EncoderPool:
     """
 
     def __init__(self, threads: int) -> None:
+        """`threads`: 0 leaves one core to the event loop, and takes at most four."""
         self._jobs: PriorityQueue[tuple[float, int, _Job | None]] = PriorityQueue()
         self._numbers = itertools.count()  # equally urgent jobs keep their order
-        self._threads = threads or min(4, os.cpu_count() or 1)
+        self._threads = threads or min(4, max(1, (os.cpu_count() or 1) - 1))
         for _ in range(self._threads):
             threading.Thread(target=self._work, name="opus", daemon=True).start()
 
     async def encode(self, encoder: OpusEncoder, pcm: bytes, *, last: bool = False) -> list[bytes]:
         """The packets that `pcm` completes; if it is the `last`, all packets there will be."""
+        if not encoder.samples and not last and len(pcm) <= TURN_BYTES:
+            return encoder.encode(pcm)  # somebody waits in silence, and a thread would take longer
         job = _Job(encoder, pcm, last)
         self._put(job)
         return await asyncio.wrap_future(job.done)

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.sound.opus import PACKET_BYTES, OpusEncoder, OpusError
+from engine.api import SAMPLE_RATE
+from gateway.sound.opus import OpusEncoder, OpusError
 from gateway.sound.pool import TURN_BYTES, EncoderPool
+from tests.waiting import LIMIT
 
 
 @pytest.fixture
@@ -23,16 +25,21 @@ def pool() -> Iterator[EncoderPool]:
 class Noted(OpusEncoder):
     """Writes down whose turn it is; the first turn of all lasts until `go`."""
 
-    def __init__(self, name: str, turns: list[str], go: threading.Event) -> None:
+    def __init__(self, name: str, *, due: float, turns: list[str], go: threading.Event) -> None:
         super().__init__()
         self._name = name
+        self._due = due
         self._turns = turns
         self._go = go
+
+    def dry_at(self, now: float) -> float:
+        """Whatever the test says of its beginning."""
+        return self._due + self.samples / SAMPLE_RATE
 
     def encode(self, pcm: bytes) -> list[bytes]:
         """Encode when it may."""
         self._turns.append(self._name)
-        self._go.wait(10)
+        self._go.wait(LIMIT)
         return super().encode(pcm)
 
 
@@ -51,34 +58,51 @@ async def test_encodes_utterances_side_by_side() -> None:
     assert tails == [expected[1]] * 8
 
 
-async def test_first_sound_goes_before_the_rest_of_a_long_one(pool: EncoderPool) -> None:
+async def test_who_would_run_dry_first_goes_before_the_rest_of_a_long_one(
+    pool: EncoderPool,
+) -> None:
     turns: list[str] = []
     go = threading.Event()
-    long, first = Noted("long", turns, go), Noted("first", turns, go)
+    rich = Noted("rich", due=9.0, turns=turns, go=go)
+    poor = Noted("poor", due=9.01, turns=turns, go=go)
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(pool.encode(long, bytes(3 * TURN_BYTES)))
-        group.create_task(pool.encode(first, bytes(TURN_BYTES)))
+        group.create_task(pool.encode(rich, bytes(4 * TURN_BYTES)))
+        group.create_task(pool.encode(poor, bytes(2 * TURN_BYTES)))
         await asyncio.sleep(0)  # both have asked
         go.set()
 
-    assert turns == ["long", "first", "long", "long"]
+    assert turns == ["rich", "poor", "rich", "poor", "rich", "rich"]
+
+
+async def test_first_frame_waits_for_no_thread(pool: EncoderPool) -> None:
+    turns: list[str] = []
+    go = threading.Event()
+    slow = Noted("slow", due=0.0, turns=turns, go=go)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(pool.encode(slow, bytes(2 * TURN_BYTES)))
+        packets = await pool.encode(OpusEncoder(), bytes(TURN_BYTES))
+        go.set()
+
+    assert len(packets) == 4
 
 
 async def test_who_no_longer_waits_is_not_encoded(pool: EncoderPool) -> None:
     turns: list[str] = []
     go = threading.Event()
-    cancelled, other = Noted("cancelled", turns, go), Noted("other", turns, go)
+    gone = Noted("gone", due=0.0, turns=turns, go=go)
+    other = Noted("other", due=1.0, turns=turns, go=go)
 
     async with asyncio.TaskGroup() as group:
-        gone = group.create_task(pool.encode(cancelled, bytes(3 * TURN_BYTES)))
-        group.create_task(pool.encode(other, bytes(PACKET_BYTES)))
+        leaving = group.create_task(pool.encode(gone, bytes(3 * TURN_BYTES)))
+        group.create_task(pool.encode(other, bytes(2 * TURN_BYTES)))
         await asyncio.sleep(0)
-        gone.cancel()
-        await asyncio.wait([gone])
+        leaving.cancel()
+        await asyncio.wait([leaving])
         go.set()
 
-    assert turns.count("cancelled") <= 1
+    assert turns.count("gone") <= 1
 
 
 async def test_error_reaches_the_caller_and_spares_the_thread(pool: EncoderPool) -> None:
@@ -87,6 +111,6 @@ async def test_error_reaches_the_caller_and_spares_the_thread(pool: EncoderPool)
             raise OpusError("opus: broken")
 
     with pytest.raises(OpusError, match="broken"):
-        await pool.encode(Broken(), bytes(PACKET_BYTES))
+        await pool.encode(Broken(), bytes(2 * TURN_BYTES))
 
-    assert len(await pool.encode(OpusEncoder(), bytes(PACKET_BYTES))) == 1
+    assert len(await pool.encode(OpusEncoder(), bytes(2 * TURN_BYTES))) == 8
