@@ -198,9 +198,10 @@ async def test_client_that_shows_no_life_is_closed_with_4412(serve, clock):
 
 
 async def test_background_tab_that_only_answers_pings_stays(serve, clock):
-    served = await serve(FakeEngine(silent=True), slow_client=60.0, pause_limit=NEVER)
+    served = await serve(FakeEngine(silent=True), slow_client=3.0)
     engine = served.engine
-    async with greeted(served.voice_url, acks=True) as wire:
+    async with opened(served.voice_url, ping_interval=None) as wire:
+        await wire.send("hello", acks=True, audio={"codecs": ["pcm_s16le"]})
         await wire.send("say", utterance="u", text=TEXT)
         await until(lambda: engine.live == 1)
         for _ in range(10):
@@ -209,8 +210,8 @@ async def test_background_tab_that_only_answers_pings_stays(serve, clock):
         await wire.send("ack", n=1, seq=0, played_ms=0, t_ms=1, latency_ms=0, state="paused")
         await until(lambda: engine.last().playback)
         (session,) = served.app[HOUSE].sessions
-        for _ in range(4):
-            clock.now += 30.0
+        for _ in range(3):  # 4.5 s: for five, a pause is believed without news
+            clock.now += 1.5
             await until(lambda: session._alive_at == clock.now)  # it has answered a ping
         await wire.send("ping", id=1)
 
