@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import os
 import shutil
 import time
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
-from tests.web.sounds import sounding
+from tests.web.fake_gateway import LIMIT
 
 CHROMIUM = os.environ.get("PLAYHEAD_CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
@@ -27,6 +28,7 @@ FLAGS = [
     "--no-first-run",
 ]
 LOUD = "--autoplay-policy=no-user-gesture-required"
+RECORDED = 120.0  # s that a recording may last: it begins before anything is asked for
 
 
 @asynccontextmanager
@@ -34,7 +36,10 @@ async def chromium(*flags: str) -> AsyncIterator[Browser]:
     """A headless browser; pass `LOUD` unless the test is about the gesture."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=CHROMIUM, args=[*FLAGS, *flags], headless=True
+            executable_path=CHROMIUM,
+            args=[*FLAGS, *flags],
+            headless=True,
+            timeout=1000 * LIMIT,
         )
         try:
             yield browser
@@ -62,17 +67,35 @@ class _Recorded:
 
     def __init__(self, page: Page) -> None:
         self.page = page
+        self.page.set_default_timeout(1000 * LIMIT)
         self.errors = PageErrors()
         self.errors.watch(page)
 
-    async def record(self, seconds: float) -> None:
+    async def evaluate(self, script: str, argument: Any = None) -> Any:
+        """What the function `script` gives, or what its promise resolves with."""
+        return await asyncio.wait_for(self.page.evaluate(script, argument), LIMIT)
+
+    async def holds(self, condition: str) -> None:
+        """Wait until the JavaScript expression `condition` holds in the page."""
+        limit = time.monotonic() + LIMIT
+        while not await self.evaluate(f"() => Boolean({condition})"):
+            if time.monotonic() > limit:
+                raise TimeoutError(f"never came true: {condition}")
+            await asyncio.sleep(0.02)
+
+    async def passes(self, seconds: float) -> None:
+        """Wait until `seconds` more were rendered, by the audio clock."""
+        clock = f"{self.voice}.audio.context.currentTime"
+        await self.holds(f"{clock} >= {await self.evaluate(f'() => {clock}') + seconds}")
+
+    async def record(self, seconds: float = RECORDED) -> None:
         """Start to record, at most `seconds`."""
         script = f"(seconds) => {{ globalThis.recorder = {self.voice}.record(seconds); }}"
-        await self.page.evaluate(script, seconds)
+        await self.evaluate(script, seconds)
 
     async def recording(self) -> tuple[int, npt.NDArray[np.float32]]:
         """End the recording: context frame of its first sample, and the samples at 48 kHz."""
-        frame, text = await self.page.evaluate(
+        frame, text = await self.evaluate(
             """async () => {
                 const { frame, samples } = await recorder.take();
                 const bytes = new Uint8Array(samples.buffer);
@@ -87,22 +110,30 @@ class _Recorded:
 
 
 class Player(_Recorded):
-    """The SDK in an empty page; everything it emits is kept in `events`."""
+    """The SDK in an empty page; everything it emits is kept in `events`, clock readings as well."""
 
     async def open(self, url: str, **options: Any) -> dict[str, Any]:
         """Connect a `VoiceClient` with `options`; returns the server's hello."""
         await self.page.goto(f"{url}/bare")
-        return await self.page.evaluate(
+        return await self.evaluate(
             """async (options) => {
                 const { VoiceClient } = await import("/client.js");
                 const voice = new VoiceClient({ url: "/v1/voice", ...options });
-                const events = [];
+                const [events, readings] = [[], []];
                 const names = ["state", "started", "chunk", "play", "stopped", "finished", "error",
-                               "warning", "marks", "report", "audio", "heard"];
+                               "warning", "marks", "report", "audio", "heard", "done"];
                 for (const name of names) {
-                    voice.on(name, (event) => events.push({ name, wall: Date.now(), ...event }));
+                    voice.on(name, (event) => {
+                        const clock = voice.audio.context.currentTime;
+                        events.push({ name, clock, ...event });
+                    });
                 }
-                Object.assign(window, { voice, events, said: {} });
+                const post = voice.post.bind(voice);
+                voice.post = (message, transfer) => {
+                    if (message.t === "clock") readings.push(message.reading);
+                    post(message, transfer);
+                };
+                Object.assign(window, { voice, events, readings, said: {} });
                 return voice.connect();
             }""",
             options,
@@ -110,7 +141,7 @@ class Player(_Recorded):
 
     async def speak(self, text: str = "Hello there", **options: Any) -> str:
         """Say `text`; returns the utterance's id."""
-        return await self.page.evaluate(
+        return await self.evaluate(
             """([text, options]) => {
                 const utterance = voice.speak(text, options);
                 said[utterance.id] = utterance;
@@ -119,30 +150,52 @@ class Player(_Recorded):
             [text, options],
         )
 
-    async def finished(self, utterance: str, *, within: float = 20.0) -> dict[str, Any]:
-        """What `Utterance.finished` resolves with."""
-        return await asyncio.wait_for(
-            self.page.evaluate("(id) => said[id].finished", utterance), within
+    async def speak_stocked(self) -> str:
+        """Say something of at most 4 s that sounds once all of it lies in the player.
+
+        It comes, is decoded and is queued chunk by chunk as always, and no machine is so slow that
+        it stalls.
+        """
+        await self.evaluate("() => voice.pause()")
+        utterance = await self.speak()
+        whole = (await self.wait_event("done", id=utterance))["audio_ms"]
+        await self.holds(
+            "events.some(({ name, id, decoded_ms: decoded }) =>"
+            f" name === 'report' && id === '{utterance}' && decoded > {whole} - 0.1)"
+        )
+        await self.evaluate("() => voice.resume()")
+        return utterance
+
+    async def at_start(self, action: str) -> None:
+        """Run `action` in the page whenever an utterance starts, with no round trip in between."""
+        await self.evaluate(
+            f"() => {{ voice.on('play', ({{ event }}) => event === 'start' && {action}); }}"
         )
 
-    async def heard(self, seconds: float) -> npt.NDArray[np.float32]:
-        """Say one utterance to its end; what was rendered, silence around it removed."""
-        await self.record(seconds + 3)
-        utterance = await self.speak()
-        assert (await self.finished(utterance))["reason"] == "complete"
-        return sounding((await self.recording())[1])
+    async def finished(self, utterance: str) -> dict[str, Any]:
+        """What `Utterance.finished` resolves with."""
+        return await self.evaluate("(id) => said[id].finished", utterance)
 
-    async def interrupt(self) -> list[dict[str, Any]]:
-        """Stop everything; the results of what was stopped."""
-        return await self.page.evaluate("() => voice.interrupt()")
+    async def interrupt(self, *, after_ms: float) -> list[dict[str, Any]]:
+        """Stop everything once `after_ms` were rendered; the results of what was stopped."""
+        return await self.evaluate(
+            """(least) => new Promise((resolve) => {
+                const off = voice.on("report", ({ rendered_ms: rendered }) => {
+                    if (rendered < least) return;
+                    off();
+                    resolve(voice.interrupt());
+                });
+            })""",
+            after_ms,
+        )
 
     async def events(self, name: str) -> list[dict[str, Any]]:
-        """What the SDK has emitted so far under `name`."""
-        return await self.page.evaluate("(name) => events.filter((e) => e.name === name)", name)
+        """What the SDK has emitted so far under `name`, with `clock`, the context's time, s."""
+        return await self.evaluate("(name) => events.filter((e) => e.name === name)", name)
 
-    async def wait_event(self, name: str, *, within: float = 10.0, **fields: Any) -> dict[str, Any]:
+    async def wait_event(self, name: str, **fields: Any) -> dict[str, Any]:
         """The first event of this name whose fields equal `fields`."""
-        limit = time.monotonic() + within
+        limit = time.monotonic() + LIMIT
         while time.monotonic() < limit:
             for event in await self.events(name):
                 if all(event.get(key) == value for key, value in fields.items()):
@@ -159,15 +212,34 @@ class DemoPage(_Recorded):
     async def open(self, url: str, query: str = "") -> None:
         """Load the page and wait until it is connected."""
         await self.page.goto(f"{url}/{query}")
+        await self.evaluate(
+            """() => {
+                globalThis.states = [];
+                const state = document.getElementById("state");
+                const note = () => states.push(state.textContent);
+                new MutationObserver(note).observe(state, { childList: true });
+            }"""
+        )
         await self.until("#connection", "Connected")
 
-    async def until(self, selector: str, text: str, *, within: float = 15.0) -> None:
+    async def until(self, selector: str, text: str) -> None:
         """Wait until the element contains `text`; polls, because the CSP forbids `eval`."""
-        limit = time.monotonic() + within
+        limit = time.monotonic() + LIMIT
         while text not in (shown := await self.text(selector)):
             if time.monotonic() > limit:
                 raise TimeoutError(f"{selector}: waited for {text!r}, shows: {shown!r}")
             await asyncio.sleep(0.03)
+
+    async def passed(self, state: str) -> None:
+        """Wait until the page has shown `state` since Speak was pressed, be it for a moment."""
+        await self.holds(f"states.some((shown) => shown.includes({json.dumps(state)}))")
+
+    async def drawn(self) -> None:
+        """Wait until tiles, tables and plots show what the page knows by now.
+
+        It refreshes them every 100 ms, and its timers fire in the order in which they are due.
+        """
+        await self.evaluate("() => new Promise((done) => setTimeout(done, 250))")
 
     async def text(self, selector: str) -> str:
         """What an element says."""
@@ -179,15 +251,12 @@ class DemoPage(_Recorded):
 
     async def speak(self) -> None:
         """Press Speak."""
+        await self.evaluate("() => { states.length = 0; }")
         await self.page.click("#speak")
 
     async def stop(self) -> None:
         """Press Stop."""
         await self.page.click("#stop")
-
-    async def state(self) -> str:
-        """The state in words."""
-        return await self.text("#state")
 
     async def captions(self, kind: str) -> str:
         """The caption words that are `heard`, `current`, `future` or `unheard`."""

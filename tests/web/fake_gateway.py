@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import struct
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from aiohttp import WSMsgType, web
 
+from tests.waiting import until
 from tests.web.sounds import PACKET, PRE_SKIP, RATE, Samples, opus_packets
 
 WEB = Path(__file__).resolve().parents[2] / "web"
@@ -26,6 +28,8 @@ CSP = (
 BARE = "<!doctype html><title>bare</title><link rel=icon href=data:,>"
 FIRST, LAST = 1, 2
 LADDER = (4, 8, 16, 32, 48)  # packets per chunk
+WHOLE = (10_000,)  # one chunk: what has begun cannot stall. PCM, or Opus of less than a second
+LIMIT = 60.0  # s that anything may take: ends a test that hangs, says nothing about speed
 
 
 @dataclass
@@ -37,13 +41,11 @@ class Script:
     ladder: tuple[int, ...] = LADDER  # 20 ms units per chunk; the last one repeats
     rate: float = 0.2  # seconds it takes to make one second of sound
     first: float = 0.02  # s from `say` to the first chunk
-    delays: dict[int, float] = field(default_factory=dict)  # s of extra wait before chunk `seq`
+    gates: dict[int, asyncio.Event] = field(default_factory=dict)  # chunk `seq` waits for its event
     lags: dict[int, float] = field(default_factory=dict)  # s that chunk `seq` is under way
-    replaced: dict[int, bytes] = field(
-        default_factory=dict
-    )  # packets sent in place of the true ones
+    replaced: dict[int, bytes] = field(default_factory=dict)  # packets in place of the true ones
     seed: int = 1
-    cut_after: int | None = None  # drop the connection after this chunk
+    cut_after: int | None = None  # drop the connection once this chunk is acked
     fail_after: int | None = None  # `error generation_failed` after this chunk
 
 
@@ -77,12 +79,21 @@ class FakeGateway:
         """Client messages of one type."""
         return [message for message in self.messages if message["type"] == kind]
 
+    async def receives(
+        self, kind: str, suits: Callable[[dict[str, Any]], bool]
+    ) -> list[dict[str, Any]]:
+        """Wait until clients have sent a message of one type that suits; returns all of them."""
+        await until(lambda: any(map(suits, self.received(kind))), within=LIMIT)
+        return list(filter(suits, self.received(kind)))
+
     def app(self) -> web.Application:
         """The routes of a gateway that a page needs."""
         app = web.Application()
         app.router.add_get("/v1/voice", self._session)
         app.router.add_get("/v1/audio/voices", self._voices)
         app.router.add_get("/bare", self._bare)
+        app.router.add_get("/ended", self._ended)
+        app.router.add_get("/{name:session.js|decoder.js|opus.js}", self._patient)
         app.router.add_get("/", self._index)
         app.router.add_static("/", WEB)
         app.on_response_prepare.append(_secure)
@@ -94,6 +105,18 @@ class FakeGateway:
     async def _bare(self, request: web.Request) -> web.Response:
         return web.Response(text=BARE, content_type="text/html")
 
+    async def _ended(self, request: web.Request) -> web.Response:
+        """Answer when a listener has heard an utterance to its end."""
+        await self.receives("ack", lambda ack: ack["state"] == "ended")
+        return web.Response()
+
+    async def _patient(self, request: web.Request) -> web.Response:
+        """Serve a module whose timeouts a busy machine cannot trip."""
+        source = (WEB / request.match_info["name"]).read_text()
+        source, found = re.subn(r"(?m)^(const \w*TIMEOUT) = \d+;", r"\1 = 60_000;", source)
+        assert found, "a module of this route has timeouts"
+        return web.Response(text=source, content_type="text/javascript")
+
     async def _voices(self, request: web.Request) -> web.Response:
         voices = [{"id": "ada", "name": "Ada"}, {"id": "ben", "name": "Ben"}]
         return web.json_response({"voices": voices})
@@ -104,13 +127,8 @@ class FakeGateway:
         self.sockets.add(socket)
         try:
             if self.refuse is not None:
-                code = {
-                    "type": "error",
-                    "code": "unauthorized",
-                    "message": "no token",
-                    "fatal": True,
-                }
-                await socket.send_json(code)
+                refusal = {"code": "unauthorized", "message": "no token", "fatal": True}
+                await socket.send_json({"type": "error", **refusal})
                 await socket.close(code=self.refuse, message=b"unauthorized")
             await _Session(self, socket).serve()
         finally:
@@ -161,10 +179,9 @@ class _Session:
 
     async def _say(self, message: dict[str, Any]) -> None:
         self.count += 1
-        spoken = Spoken(message["utterance"], self.count, message["text"])
+        spoken = Spoken(message["utterance"], self.count)
         self.open[spoken.id] = self.gateway.spoken[spoken.id] = spoken
-        if message["last"]:
-            spoken.task = asyncio.create_task(self._speak(spoken, self.gateway.script))
+        await self._text(message)
 
     async def _text(self, message: dict[str, Any]) -> None:
         spoken = self.open.get(message["utterance"])
@@ -211,11 +228,13 @@ class _Session:
         while position < len(units):
             count = script.ladder[min(seq, len(script.ladder) - 1)]
             part = units[position : position + count]
-            due += script.delays.get(seq, 0.0)
+            if seq in script.gates:
+                await script.gates[seq].wait()
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             last = position + count >= len(units)
             await self._chunk(spoken, script, part, position, seq=seq, total=total, last=last)
             if script.cut_after == seq:
+                await self._acked(spoken, seq)
                 assert self.socket._req is not None and self.socket._req.transport is not None
                 self.socket._req.transport.abort()
                 return
@@ -238,6 +257,10 @@ class _Session:
             first_audio_ms=round(1000 * script.first),
         )
 
+    async def _acked(self, spoken: Spoken, seq: int) -> None:
+        """Wait until the client has said that chunk `seq` came."""
+        await self.gateway.receives("ack", lambda ack: ack["n"] == spoken.n and ack["seq"] >= seq)
+
     async def _chunk(
         self,
         spoken: Spoken,
@@ -258,18 +281,10 @@ class _Session:
         end = total if last else (position + len(part)) * PACKET - skip
         flags = (FIRST if seq == 0 else 0) | (LAST if last else 0)
         spoken.ticks = end
-        header = struct.pack(
-            "<BBHHHIIII",
-            0x11,
-            1 if opus else 0,
-            flags,
-            spoken.n,
-            len(part) if opus else 1,
-            seq,
-            start,
-            end - start,
-            round(time.monotonic() * 1000) & 0xFFFF_FFFF,
-        )
+        now = round(time.monotonic() * 1000) & 0xFFFF_FFFF
+        count = len(part) if opus else 1
+        place = (spoken.n, count, seq, start, end - start, now)
+        header = struct.pack("<BBHHHIIII", 0x11, int(opus), flags, *place)
         table = struct.pack(f"<{len(part)}H", *map(len, part)) if opus else b""
         spoken.sent_at.append(time.monotonic())
         await asyncio.sleep(script.lags.get(seq, 0.0))
@@ -280,11 +295,10 @@ class _Session:
         items, at = [], 0
         each = total / 48 / max(1, len(spoken.text))
         for word in spoken.text.split(" "):
-            span = {"from": at, "to": at + len(word)}
-            items.append(
-                {"kind": "word", **span, "start_ms": at * each, "end_ms": (at + len(word)) * each}
-            )
-            at += len(word) + 1
+            end = at + len(word)
+            times = {"start_ms": at * each, "end_ms": end * each}
+            items.append({"kind": "word", "from": at, "to": end, **times})
+            at = end + 1
         await self._send(
             type="marks", utterance=spoken.id, n=spoken.n, items=items, method="proportional"
         )
