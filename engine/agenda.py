@@ -38,6 +38,10 @@ class Agenda:
         look = self._looks[slot] = self._looks.get(slot, 0) + 1
         return look
 
+    def look(self, slot: int) -> int:
+        """Return the number of the present look at a slot's utterance."""
+        return self._looks[slot]
+
     def add(self, heap: list[Entry], key: float, work: Work, look: int) -> None:
         """Put work in its place."""
         heappush(heap, (key, work.utterance.slot, look, work))

@@ -144,6 +144,8 @@ class EngineLoop:
     def _change(self, utterance: Utterance, command: Command, now: float) -> None:
         match command:
             case Append():
+                if utterance.text_is_late(self.costs.until_sound(Stage.TALKER), now):
+                    utterance.feed.by_sentence()
                 utterance.feed.append(command.text)
             case Flush():
                 utterance.feed.flush()
@@ -236,8 +238,7 @@ class EngineLoop:
             self._observer.launched(batch, predicted, now)
         for work in batch.works:
             work.utterance.advance(work.stage, work.frames)
-            if not work.utterance.awaits_code:
-                self._policy.touch(work.utterance, now)
+        self._policy.launched(batch, now)
         return True
 
     def _commit(self, now: float) -> None:

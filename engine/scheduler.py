@@ -77,9 +77,8 @@ class Scheduler:
     def plan(self, now: float) -> Batch | None:
         """Return the batch to launch now, or None if nothing is ready.
 
-        The caller launches it and touches those in it that it gives something to do. Once there is
-        a launch, work that would soon need one of its own comes along: chunks due within a frame,
-        and rested utterances that have room for a frame.
+        Once there is a launch, work that would soon need one of its own comes along: chunks due
+        within a frame, and rested utterances that have room for a frame.
         """
         agenda = self._agenda
         for utterance in agenda.due(now):
@@ -97,6 +96,26 @@ class Scheduler:
         if stage is Stage.TALKER:
             self._pace = Pace(self._config, self._costs, len(works))
         return Batch(stage, works)
+
+    def launched(self, batch: Batch, now: float) -> None:
+        """Look anew at those in a batch, as far as its launch gave them something to do."""
+        if batch.stage in (Stage.PREFILL, Stage.TALKER):
+            self._add_predictors(batch)
+            return
+        for work in batch.works:
+            if not work.utterance.awaits_code:
+                self.touch(work.utterance, now)
+
+    def _add_predictors(self, batch: Batch) -> None:
+        """After a first code come the others of its frame; all else is as it was."""
+        agenda, pace = self._agenda, self._present_pace()
+        ready = agenda.ready[Stage.PREDICTOR]
+        for work in batch.works:
+            utterance = work.utterance
+            before = pace.listener if utterance.samples else pace.newcomer
+            start = work.latest_start + before[batch.stage] - before[Stage.PREDICTOR]
+            follower = Work(utterance, Stage.PREDICTOR, 1, start)
+            agenda.add(ready, start, follower, agenda.look(utterance.slot))
 
     def wake_at(self, now: float) -> float:
         """Return when time alone may make something ready, s; `inf` if nothing will."""

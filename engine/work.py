@@ -119,10 +119,10 @@ class Policy(Protocol):
         """The utterance has ended."""
 
     def plan(self, now: float) -> Batch | None:
-        """Return the batch to launch now.
+        """Return the batch to launch now; `launched` follows."""
 
-        Each of its utterances is touched afterwards, at the latest when its outcome is known.
-        """
+    def launched(self, batch: Batch, now: float) -> None:
+        """The planned batch was launched, and its utterances stand behind it now."""
 
     def wake_at(self, now: float) -> float:
         """Return when time alone may make something ready, s."""

@@ -41,16 +41,25 @@ class Timed(Scheduler):
         super().__init__(config, costs, stages)
         self.planning: list[float] = []  # s of each call that found a batch
         self.touching: list[float] = []  # s of each
+        self.launching: list[float] = []  # s of each look at a launched batch
         self._inside = False
 
     def touch(self, utterance: Utterance, now: float) -> None:
-        """Time a look at an utterance; one inside a plan counts there."""
+        """Time a look at an utterance; one inside another call counts there."""
         if self._inside:
             super().touch(utterance, now)
             return
         began = time.thread_time()
         super().touch(utterance, now)
         self.touching.append(time.thread_time() - began)
+
+    def launched(self, batch: Batch, now: float) -> None:
+        """Time a look at those in a batch."""
+        self._inside = True
+        began = time.thread_time()
+        super().launched(batch, now)
+        self.launching.append(time.thread_time() - began)
+        self._inside = False
 
     def plan(self, now: float) -> Batch | None:
         """Time a decision."""
@@ -85,7 +94,7 @@ def measure(live: int) -> dict[str, Any]:
         "plan_p99": plans[int(0.99 * batches)],
         "plan_per_live": median / live,
         "touch_median": sorted(policy.touching)[len(policy.touching) // 2],
-        "per_batch": (sum(plans) + sum(policy.touching)) / batches,
+        "per_batch": sum(plans + policy.touching + policy.launching) / batches,
     }
 
 

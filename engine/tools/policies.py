@@ -112,12 +112,15 @@ class Baseline:
         fellows.sort(key=lambda work: keys[id(work)])
         works = [anchor, *fellows[: self._stages.rows(anchor.stage) - 1]]
         for work in works:
-            slot = work.utterance.slot
-            del self._works[work.stage][slot]
-            known[slot].served_at = now
-            known[slot].ready_at.pop(work.stage, None)
+            known[work.utterance.slot].served_at = now
+            known[work.utterance.slot].ready_at.pop(work.stage, None)
         self.served(anchor.stage)
         return Batch(anchor.stage, works)
+
+    def launched(self, batch: Batch, now: float) -> None:
+        """Look at everyone in it anew."""
+        for work in batch.works:
+            self.touch(work.utterance, now)
 
     def wake_at(self, now: float) -> float:
         """Nothing waits for time alone."""

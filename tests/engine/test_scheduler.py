@@ -269,3 +269,21 @@ def test_newcomer_that_cannot_wait_goes_before_any_crowd() -> None:
     plans = between_steps(rows=2)
 
     assert planned(plan(plans, newcomer(at=-0.02))) == (Stage.PREDICTOR, [2])
+
+
+def test_after_a_launched_step_only_the_other_codes_are_left_to_do() -> None:
+    plans, each = scheduler(), playing(sent=0.5)
+    batch = plan(plans, each)
+    assert planned(batch) == (Stage.TALKER, [0])
+
+    each.advance(Stage.TALKER, 1)
+    plans.launched(batch, 0.0)  # type: ignore[arg-type]
+    follower = plans.plan(0.0)
+
+    assert planned(follower) == (Stage.PREDICTOR, [0])
+    assert follower.works[0].latest_start == pytest.approx(  # type: ignore[union-attr]
+        batch.works[0].latest_start + SECONDS[Stage.TALKER]  # type: ignore[union-attr]
+    )
+    each.advance(Stage.PREDICTOR, 1)
+    plans.launched(follower, 0.0)  # type: ignore[arg-type]
+    assert plans.plan(0.0) is None, "the first code may yet be end of speech"
