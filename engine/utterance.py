@@ -137,6 +137,17 @@ class Utterance:
         caught_up = self._confirmed == self._drawn == self._coded
         return self._prompted and caught_up and self.segment.starved(self._drawn)
 
+    def text_is_late(self, making: float, now: float) -> bool:
+        """Whether the listener will have heard all there is before text that comes now can sound.
+
+        Args:
+            making: s from text to sound.
+        """
+        starved = self.segment is not None and self._prompted and self.segment.starved(self._drawn)
+        if not starved or not self.samples:
+            return False
+        return self.clock.dry_at(now) + self.unsent < now + making
+
     def text_changed(self) -> None:
         """Look for something to say after text was added, flushed or finished."""
         if self.segment is None and not self._finished:

@@ -79,8 +79,9 @@ def arrivals(
     replies = []
     for number, at in enumerate(moments):
         random = Random(f"{seed}/{number}")
-        text = sentence(random, characters)
-        replies.append(Arrival(at, text, population.draw(random)))
+        first, listener = sentence(random, characters), population.draw(random)
+        others = (sentence(random, characters) for _ in range(listener.sentences - 1))
+        replies.append(Arrival(at, " ".join([first, *others]), listener))
     return replies
 
 

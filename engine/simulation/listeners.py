@@ -33,6 +33,7 @@ class Listener:
     pause: float = 0.0  # … for so many s
     barge_in_after: float | None = None  # share of the reply after which it interrupts
     words_per_second: float | None = None  # pace of the text; None: whole at once
+    sentences: int = 1  # that it is told
 
     @property
     def acks(self) -> bool:
@@ -86,6 +87,7 @@ POPULATIONS = {
     "greedy": Population(greedy=0.1),
     "lossy": Population(Listener(loss=0.2)),
     "paced": Population(Listener(words_per_second=20.0)),
+    "slow": Population(Listener(words_per_second=6.0, sentences=4)),
     "mixed": Population(
         _over("wan40", 0.08), pauses=0.1, barges_in=0.25, hidden=0.05, silent=0.2, greedy=0.02
     ),

@@ -116,6 +116,7 @@ class Report:
             "refused": len(refused),
             "refusal_p99": _rounded(percentile((r.refused_after or 0.0 for r in refused), 0.99)),
             "underrun_replies": self.underrun_replies,
+            "gaps": sum(reply.stalls for reply in self.replies),
             "underrun_seconds": _rounded(sum(reply.silence for reply in self.replies)),
             "late_replies": self.late_replies,
             "first_sound": _shares(r.first_sound for r in spoken if r.first_sound is not None),

@@ -20,7 +20,7 @@ from engine.text.characters import DIGIT, NO_BREAK, Ruler, is_speakable, reach, 
 from engine.text.layout import joined
 from engine.text.markup import Cleaner
 from engine.text.normalise import Normaliser
-from engine.text.sentences import first_cut, packed_cut, settled, word_cut
+from engine.text.sentences import first_cut, packed_cut, sentence_ends, settled, word_cut
 
 RUNAWAY_SECONDS = 2.0  # s of speech allowed to any segment
 RUNAWAY_PER_CHARACTER = 0.25  # s more for each; three times for Han, kana, Hangul and digits
@@ -69,6 +69,7 @@ class TextFeed:
         self._breaks: deque[_Break] = deque()
         self._inbox: deque[str | None] = deque()  # text not yet read; None is a break
         self._finished = False
+        self._by_sentence = False
         self._segment: Segment | None = None  # the open one
         self._start = 0  # in `_text`: where the open segment, or the next, begins
         self._committed = 0  # in `_text`: up to where it has tokens
@@ -93,6 +94,14 @@ class TextFeed:
         """No more text follows."""
         self.flush()
         self._finished = True
+
+    def by_sentence(self) -> None:
+        """Give whole sentences from here on, for text that comes more slowly than it is spoken.
+
+        The open segment gets no token until the end of its sentence has come, and ends there; the
+        next ones begin closed.
+        """
+        self._by_sentence = True
 
     @property
     def exhausted(self) -> bool:
@@ -156,6 +165,8 @@ class TextFeed:
 
     def _can_begin(self, cut: int | None) -> bool:
         """Whether something speakable is settled before `cut`."""
+        if cut is None and self._by_sentence:
+            return False
         if cut is None:
             cut = settled(self._text, self._start, self._end())[1]
         return is_speakable(self._text[self._start : cut])
@@ -176,7 +187,10 @@ class TextFeed:
     def _grow(self) -> None:
         """Give the open segment what has come, and close it where it ends."""
         while self._segment and self._advance():
-            self._give(self._segment, self._known_cut() if self._breaks else self._streaming_cut())
+            known = self._breaks or self._by_sentence
+            cut = self._known_cut() if known else self._streaming_cut()
+            if cut is not None or not self._by_sentence:
+                self._give(self._segment, cut)
 
     def _give(self, segment: Segment, cut: int | None) -> None:
         """Commit tokens up to `cut`, or as far as they are settled."""
@@ -216,9 +230,16 @@ class TextFeed:
     def _known_cut(self) -> int | None:
         """Where the segment from `_start` ends, with all its text here; None if it is not."""
         end, full = self._end(), reach(self._text, self._start, self._limit)
-        if full >= end:
-            return end if self._breaks else None
-        return packed_cut(self._text, self._start, self._committed, full)
+        if full < end:
+            return packed_cut(self._text, self._start, self._committed, full)
+        if self._breaks:
+            return end
+        return self._last_sentence() if self._by_sentence else None
+
+    def _last_sentence(self) -> int | None:
+        """Where the last sentence ends that has come whole, if not all before has its tokens."""
+        ends = sentence_ends(self._text, self._start, len(self._text))
+        return max((place for place in ends if place >= self._committed), default=None)
 
     def _streaming_cut(self) -> int | None:
         """Where the open segment ends while its text is still coming; None if not yet."""

@@ -1,11 +1,13 @@
 """The loop in virtual time: commands in, events out, on pretended stages."""
 
 from itertools import pairwise
+from math import inf
 
 import pytest
 
 from engine.api import (
     FRAME_SAMPLES,
+    SAMPLE_RATE,
     Append,
     Audio,
     Cancel,
@@ -34,12 +36,13 @@ class Bench:
         self.now = 0.0
         self.launches: list[tuple[Stage, int, int]] = []
         self.events: list[Event] = []
+        self.moments: list[float] = []  # of the events
         self._cost = cost
         config = EngineConfig(model=ModelConfig(slots=slots))
         stages = SilentStages(
             slots=slots, rows=32, clock=lambda: self.now, sleep=self._sleep, costs=self._launched
         )
-        self.loop = EngineLoop(stages, config, emit=self.events.append, trim=NoTrim)
+        self.loop = EngineLoop(stages, config, emit=self._emitted, trim=NoTrim)
 
     def do(self, *commands: Command, until: float = 0.0) -> None:
         """Apply commands and let time pass until `until` or until nothing is left to do."""
@@ -63,6 +66,10 @@ class Bench:
         assert len(ends) == 1, f"one terminal event, got: {ends}"
         assert [e for e in self.events if getattr(e, "utterance", "") == name][-1] is ends[0]
         return ends[0]
+
+    def _emitted(self, event: Event) -> None:
+        self.events.append(event)
+        self.moments.append(self.now)
 
     def _launched(self, stage: Stage, rows: int, frames: int) -> float:
         self.launches.append((stage, rows, frames))
@@ -225,6 +232,68 @@ def test_streamed_text_waits_for_words_and_goes_on() -> None:
 
     assert bench.ended().reason == "complete"
     assert bench.audio()[-1].text_to == len("Once there was a king.")
+
+
+SENTENCES = [
+    "The first of these sentences tells you that words come slowly here. ",
+    "The second one takes as long to arrive, and it is spoken without a break. ",
+    "The third is the last of them.",
+]
+
+
+def paced(bench: Bench, words_per_second: float, text: str = "".join(SENTENCES)) -> None:
+    """Let a text arrive word by word, and be spoken."""
+    bench.do(Open("u", "tone"))
+    words = text.split(" ")
+    for index, word in enumerate(words):
+        blank = "" if index == len(words) - 1 else " "
+        bench.do(Append("u", word + blank), until=(index + 1) / words_per_second)
+    bench.do(Finish("u"), until=120.0)
+
+
+def gaps(bench: Bench) -> list[tuple[float, int]]:
+    """When an impatient listener heard silence, s, and where in the text."""
+    found: list[tuple[float, int]] = []
+    dry, text_to = inf, 0
+    for now, event in zip(bench.moments, bench.events, strict=True):
+        if isinstance(event, Audio):
+            if event.pcm and now > dry + 1e-6:
+                found.append((dry, text_to))
+            if event.pcm:
+                dry = (now if dry == inf else max(now, dry)) + len(event.pcm) / 2 / SAMPLE_RATE
+            text_to = event.text_to
+    return found
+
+
+@pytest.mark.parametrize("words_per_second", [1.0, 2.5, 4.0, 6.0, 12.0])
+def test_slow_text_has_one_gap_inside_a_sentence_at_most(words_per_second: float) -> None:
+    bench = Bench()
+
+    paced(bench, words_per_second)
+
+    ends = [len(SENTENCES[0]), len(SENTENCES[0] + SENTENCES[1])]
+    inside = [gap for gap in gaps(bench) if gap[1] not in ends]
+    assert len(inside) == 1
+    assert len(gaps(bench)) <= 3
+    assert bench.ended().reason == "complete"
+    assert bench.ended().text_to == len("".join(SENTENCES))
+
+
+def test_text_of_speaking_pace_is_heard_without_a_gap_once_it_goes_by_sentences() -> None:
+    bench = Bench()
+
+    paced(bench, 4.0)
+
+    assert len(gaps(bench)) == 1
+
+
+def test_text_that_keeps_up_is_spoken_from_one_prompt() -> None:
+    bench = Bench()
+
+    paced(bench, 20.0, "A short one is here. Then another one follows. It goes on like that.")
+
+    assert not gaps(bench)
+    assert [stage for stage, _, _ in bench.launches].count(Stage.PREFILL) == 1
 
 
 def test_flush_speaks_what_is_there_and_more_may_follow() -> None:

@@ -121,6 +121,14 @@ def test_paced_text_is_spoken_to_its_end() -> None:
     assert {reply.ended for reply in report.replies} == {"complete"}
 
 
+def test_slow_text_has_one_gap_in_its_first_sentence() -> None:
+    text = " ".join([TEXT] * 4)
+
+    report = simulate(replies=3, every=0.5, text=text, words_per_second=6.0)
+
+    assert [(reply.ended, reply.stalls) for reply in report.replies] == [("complete", 1)] * 3
+
+
 def test_several_engines_share_what_one_cannot_bear() -> None:
     one = simulate(replies=60, every=0.1, slow=8.0, text=TEXT * 3)
     three = simulate(replies=60, every=0.1, slow=8.0, text=TEXT * 3, engines=3)
@@ -159,6 +167,14 @@ def test_texts_have_the_length_that_was_asked_for() -> None:
     mean = sum(len(each.text) for each in load) / len(load)
     assert mean == pytest.approx(70, abs=4)
     assert all(each.text.endswith(".") and 20 <= len(each.text) <= 160 for each in load)
+
+
+def test_long_texts_have_several_sentences() -> None:
+    load = arrivals(10.0, 5.0, population=POPULATIONS["slow"], seed=1)
+    short = arrivals(10.0, 5.0, population=POPULATIONS["plain"], seed=1)
+
+    assert {each.text.count(".") for each in load} == {4}
+    assert all(a.text.startswith(b.text) for a, b in zip(load, short, strict=True))
 
 
 def test_another_population_hears_the_same_texts_at_the_same_moments() -> None:

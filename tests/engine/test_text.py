@@ -179,6 +179,82 @@ def test_wide_text_ends_at_its_own_stops(take):
     assert all(text.endswith(("。", "！")) for text in reader.texts)
 
 
+def test_late_text_is_given_by_whole_sentences():
+    reader = Reader()
+    reader.append("The first one is ")
+    opened = reader.segments[0]
+    early = list(opened.tokens)
+
+    reader.feed.by_sentence()
+    reader.append("late. The second ")
+    grown = list(opened.tokens), opened.closed
+    reader.append("one ")
+    waiting = len(reader.segments)
+    reader.append("too. A third")
+
+    assert early == grown[0][: len(early)] and len(grown[0]) > len(early)
+    assert grown[1] and waiting == 1
+    assert reader.texts == ["The first one is late.", "The second one too."]
+    assert all(each.closed for each in reader.segments)
+
+
+def test_an_open_segment_gets_no_word_of_a_late_sentence_before_its_end():
+    reader = Reader()
+    reader.append("The first one ")
+    reader.feed.by_sentence()
+
+    for word in ("is ", "very ", "late"):
+        reader.append(word)
+
+    assert reader.texts == ["The first"]
+    assert not reader.segments[0].closed
+
+
+def test_a_sentence_already_given_ends_the_segment_when_late_text_goes_on():
+    reader = Reader()
+    reader.append("The first one. A")
+    reader.feed.by_sentence()
+
+    reader.append("nother ")
+
+    assert reader.texts == ["The first one."]
+    assert reader.segments[0].closed
+
+
+def test_late_sentences_that_come_together_share_a_segment():
+    reader = Reader()
+    reader.feed.by_sentence()
+
+    reader.append("One is here. Two is here. Three is ")
+
+    assert reader.texts == ["One is here. Two is here."]
+
+
+@pytest.mark.parametrize("end", ["flush", "finish"])
+def test_a_flush_or_the_end_closes_a_late_sentence(end):
+    reader = Reader()
+    reader.append("The first one ")
+    reader.feed.by_sentence()
+    reader.append("is")
+
+    getattr(reader.feed, end)()
+
+    assert reader.texts == ["The first one is"]
+    assert reader.segments[0].closed and reader.segments[0].text_to == 16
+
+
+def test_a_late_sentence_is_cut_at_the_limit():
+    reader = Reader(limit=12)
+    reader.append("word word ")
+    reader.feed.by_sentence()
+
+    for _ in range(100):
+        reader.append("word ")
+
+    assert len(reader.segments) > 1
+    assert all(len(text) <= 205 for text in reader.texts)
+
+
 @pytest.mark.parametrize("normalise", [False, True])
 def test_numbers_are_never_divided(normalise):
     text = "Pi is 3.14, e is 2.718 and 98.6°F is $3.50 or 1,299.99 of 22,1 °C, "

@@ -132,11 +132,49 @@ def test_tokens_are_never_taken_back(text, places, normalise):
         assert all(segment.tokens[: len(tokens)] == tokens for segment, tokens in seen)
     reader.finish()
 
-    letters = [
-        re.sub(r"[\W_]", "", "".join(each.texts))
-        for each in (reader, whole(text, normalise=normalise))
-    ]
-    assert letters[0] == letters[1]
+    assert letters(reader) == letters(whole(text, normalise=normalise))
+
+
+@given(texts, places, st.integers(0, 9), st.booleans())
+def test_late_text_loses_nothing_and_begins_no_open_segment(text, places, late, normalise):
+    reader, begun = Reader(limit=12, normalise=normalise), 0
+    for index, part in enumerate(cut(text, places)):
+        if index == late:
+            begun = len(reader.segments)
+            reader.feed.by_sentence()
+        seen = [(segment, list(segment.tokens)) for segment in reader.segments]
+        reader.append(part)
+
+        assert all(segment.tokens[: len(tokens)] == tokens for segment, tokens in seen)
+        assert index < late or all(each.closed for each in reader.segments[begun:])
+    reader.finish()
+
+    edges = [edge for each in reader.segments for edge in (each.text_from, each.text_to)]
+    assert edges == sorted(edges)
+    assert reader.feed.exhausted and all(each.closed for each in reader.segments)
+    assert letters(reader) == letters(whole(text, normalise=normalise))
+
+
+SENTENCES = "This is one. Here is another, longer one! Is this the third? It is. So long."
+
+
+@given(places, st.integers(0, 9))
+def test_late_segments_end_with_a_sentence(places, late):
+    reader, begun = Reader(), 0
+    for index, part in enumerate(cut(SENTENCES * 3, places)):
+        if index == late:
+            begun = max(0, len(reader.segments) - 1)
+            reader.feed.by_sentence()
+        reader.append(part)
+    reader.finish()
+
+    ended = [text for text, each in zip(reader.texts, reader.segments, strict=True) if each.closed]
+    assert all(text.endswith((".", "!", "?")) for text in ended[begun:])
+
+
+def letters(reader):
+    """What a reader was given to say, without what is silent."""
+    return re.sub(r"[\W_]", "", "".join(reader.texts))
 
 
 @given(texts, st.booleans())

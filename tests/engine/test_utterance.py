@@ -4,6 +4,7 @@ import pytest
 
 from engine.api import FRAME_SAMPLES, Audio, Ended
 from engine.segment import END_OF_TEXT, PADDING, Segment
+from engine.utterance import Utterance
 from engine.work import Stage
 from tests.engine.speaking import EOS, NoTrim, decode, run, segment, speak, utterance
 
@@ -103,6 +104,50 @@ def test_starved_utterance_offers_nothing_until_text_comes() -> None:
     streaming.tokens.append(3)
     assert each.next_stage() is Stage.TALKER
     assert not each.stalled
+
+
+def heard(*, tokens: int = 2, sound: bool = True) -> Utterance:
+    """An utterance that has spoken two frames of a text still coming, all of it sent at 1 s."""
+    streaming = Segment(0, 5, list(range(tokens)), closed=False, frames_limit=99)
+    each = utterance(streaming, finished=False)
+    speak(each, 2)
+    if sound:
+        decode(each, 2)
+        each.clock.audio_sent(0.16, now=1.0)
+    return each
+
+
+@pytest.mark.parametrize(
+    ("each", "now", "late"),
+    [
+        (heard(), 1.0, False),  # the listener still has sound
+        (heard(), 1.14, False),
+        (heard(), 1.155, True),  # a frame made now comes after it
+        (heard(), 2.0, True),
+        (heard(tokens=3), 2.0, False),  # the device is late, not the text
+        (heard(sound=False), 2.0, False),  # first sound has no gap before it
+    ],
+)
+def test_text_is_late_when_its_sound_would_come_after_silence(
+    each: Utterance, now: float, late: bool
+) -> None:
+    assert each.text_is_late(0.01, now) == late
+
+
+def test_text_is_not_late_for_a_listener_who_paused() -> None:
+    each = heard()
+    each.clock.reported(0.05, "paused", 0.0, 1.1)
+
+    assert not each.text_is_late(0.01, 2.0)
+
+
+def test_text_is_not_late_between_segments() -> None:
+    each = utterance(segment(), finished=False)
+    speak(each, 3)
+    run(each, Stage.TALKER, EOS)
+    decode(each, 3)
+
+    assert not each.text_is_late(0.01, 9.0)
 
 
 def test_streamed_text_is_fed_a_token_a_step_then_its_end_then_padding() -> None:
