@@ -7,9 +7,8 @@ the device through `Stages` and time as an argument.
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from math import inf
 
 from engine.admission import RETRY_AFTER, Admission, Held
@@ -30,26 +29,17 @@ from engine.api import (
 )
 from engine.config import EngineConfig, SchedulerConfig
 from engine.costs import CostModel
+from engine.flights import Flights
 from engine.playback import PlaybackClock
 from engine.register import Register
 from engine.scheduler import Scheduler
 from engine.utterance import Trim, Utterance, seconds
-from engine.work import Batch, Observer, Outcome, Policy, Stage, Stages, Ticket, Work
+from engine.work import Observer, Outcome, Policy, Stage, Stages, Ticket, Work
 
 logger = logging.getLogger(__name__)
 
-IN_FLIGHT = 2  # batches: the device has the next while the host settles the last
 STATUS_INTERVAL = 0.2  # s between `Status` events of one utterance
 FOREVER = 3600.0  # s: how an infinite slack crosses the seam
-
-
-@dataclass(frozen=True, slots=True)
-class Flight:
-    """A launched batch and when it was launched."""
-
-    batch: Batch
-    ticket: Ticket
-    launched_at: float
 
 
 class EngineLoop:
@@ -84,8 +74,7 @@ class EngineLoop:
         self._live = Register(stages.info.slots)
         self._admission = Admission(config.scheduler, self.costs, stages.info.slots)
         self._policy = policy(config.scheduler, self.costs, stages)
-        self._flights: deque[Flight] = deque()
-        self._device_free_at = -inf
+        self._flights = Flights(stages, self.costs, observer)
         self._status_at: dict[str, float] = {}
         self._lateness = 0.0
         self._ended: Counter[str] = Counter()
@@ -103,12 +92,12 @@ class EngineLoop:
         self._commit(now)
         self._admit(now)
         self._report(now)
-        return len(self._flights) < IN_FLIGHT and self._launch(now)
+        return self._flights.room and self._launch(now)
 
     @property
     def oldest(self) -> Ticket | None:
         """The launch to wait for, if any is in flight."""
-        return self._flights[0].ticket if self._flights else None
+        return self._flights.oldest
 
     @property
     def busy(self) -> bool:
@@ -232,31 +221,16 @@ class EngineLoop:
         for work in batch.works:
             if work.stage is Stage.PREFILL:
                 work.utterance.fix_layout()
-        self._flights.append(Flight(batch, self._stages.launch(batch), now))
-        if self._observer:
-            predicted = self.costs.predict(batch.stage, len(batch.works), batch.frames)
-            self._observer.launched(batch, predicted, now)
+        self._flights.launch(batch, now)
         for work in batch.works:
             work.utterance.advance(work.stage, work.frames)
         self._policy.launched(batch, now)
         return True
 
     def _commit(self, now: float) -> None:
-        while self._flights and self._flights[0].ticket.done():
-            flight = self._flights.popleft()
-            outcomes = flight.ticket.outcomes()
-            self._learn(flight, now)
-            for work, outcome in zip(flight.batch.works, outcomes, strict=True):
-                if work.utterance.ended is None:
-                    self._settle(work, outcome, now)
-
-    def _learn(self, flight: Flight, now: float) -> None:
-        began = max(flight.launched_at, self._device_free_at)
-        self._device_free_at = now
-        batch = flight.batch
-        self.costs.learn(batch.stage, len(batch.works), batch.frames, now - began)
-        if self._observer:
-            self._observer.finished(batch, began, now)
+        for work, outcome in self._flights.landed(now):
+            if work.utterance.ended is None:
+                self._settle(work, outcome, now)
 
     def _settle(self, work: Work, outcome: Outcome, now: float) -> None:
         utterance = work.utterance

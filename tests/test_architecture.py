@@ -23,7 +23,7 @@ PURE = {  # no device, no thread, no clock: the same code runs in virtual time
     *("engine.api", "engine.config", "engine.work", "engine.segment", "engine.utterance"),
     "engine.playback",
     *("engine.scheduler", "engine.agenda", "engine.pace", "engine.costs", "engine.admission"),
-    *("engine.slots", "engine.loop"),
+    *("engine.slots", "engine.loop", "engine.flights"),
     *("engine.register", "engine.placement", "engine.silent"),
     *("engine.simulation", "engine.simulation.arrivals", "engine.simulation.conversation"),
     *("engine.simulation.costs", "engine.simulation.listeners", "engine.simulation.network"),
