@@ -195,8 +195,11 @@ def read_log(path: Path) -> list[tuple[float, Command]]:
 
 
 def disguised(text: str) -> str:
-    """Return words of the same lengths and the same punctuation, saying nothing."""
-    return re.sub(r"\w", "a", text)
+    """Return words of the same lengths and the same punctuation, saying nothing.
+
+    Capitals stay capitals: they tell the end of a sentence from an abbreviation.
+    """
+    return re.sub(r"\w", lambda letter: "A" if letter[0].isupper() else "a", text)
 
 
 def _command(line: str, where: str) -> tuple[float, Command]:

@@ -106,7 +106,7 @@ def test_log_of_a_machine_long_awake_replays_at_once_and_in_any_voice() -> None:
 
 
 def test_disguise_keeps_lengths_and_marks() -> None:
-    assert disguised("Hello, Zoë!") == "aaaaa, aaa!"
+    assert disguised("Hello, Zoë!") == "Aaaaa, Aaa!"
 
 
 @pytest.mark.parametrize(
