@@ -77,7 +77,7 @@ def test_log_keeps_no_text(tmp_path: Path) -> None:
     assert "Ann" not in path.read_text() and "softly" not in path.read_text()
     assert [command for _, command in read_log(path)] == [
         Open("u", "tone", instructions="aaaaaa", sampling=Sampling(top_k=3)),
-        Append("u", "aaaa aaa, aaa."),
+        Append("u", "Aaaa aaa, Aaa."),
     ]
 
 
