@@ -11,8 +11,21 @@ from engine.api import ConfigError
 BACKLOG = 128  # connections that wait while the model loads
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes any free one.
+def bind_all(host: str, port: int, count: int) -> list[socket.socket]:
+    """Listening sockets on one port, for as many processes; port 0 takes any free one.
+
+    Raises: ConfigError with address and port if they cannot be had.
+    """
+    alone = bind(host, port)
+    if count == 1:
+        return [alone]
+    host, port = alone.getsockname()[:2]
+    alone.close()  # it only made sure that no other server listens there
+    return [bind(host, port, shared=True) for _ in range(count)]
+
+
+def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """One listening socket; `shared`: beside others that are shared, connections are spread.
 
     Raises: ConfigError with address and port if they cannot be had.
     """
@@ -26,6 +39,8 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         if os.name == "posix":  # elsewhere it would share the port with a running server
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:

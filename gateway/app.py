@@ -15,6 +15,7 @@ from gateway.compat import openai
 from gateway.config import GatewayConfig
 from gateway.protocol import PROTOCOL, ProtocolError, messages
 from gateway.readiness import Readiness
+from gateway.seats import Seats
 from gateway.sound import opus
 from gateway.sound.opus import OpusEncoder
 from gateway.sound.pool import EncoderPool
@@ -30,15 +31,21 @@ READINESS = web.AppKey("readiness", Readiness)
 HOUSE = web.AppKey("house", House)
 
 
-def create_app(engine: EngineClient, config: GatewayConfig) -> web.Application:
+def create_app(
+    engine: EngineClient, config: GatewayConfig, seats: Seats | None = None
+) -> web.Application:
     """Everything the gateway serves over HTTP.
+
+    Args:
+        seats: of all processes that share the port; None if this is the only one.
 
     The server may listen before the engine is ready; `await app[READINESS].wait()` after the start
     tells when it is, and raises if it never will be.
     """
+    seats = seats or Seats(processes=1, each=config.limits.sessions)
     pool = EncoderPool(config.opus.threads)
     app = web.Application(client_max_size=config.limits.message_bytes)
-    app[HOUSE] = house = _house(engine, config, pool)
+    app[HOUSE] = house = _house(engine, config, pool, seats)
     app[READINESS] = Readiness(house)
 
     async def encoders(app: web.Application) -> AsyncIterator[None]:
@@ -60,34 +67,46 @@ def create_app(engine: EngineClient, config: GatewayConfig) -> web.Application:
     return app
 
 
-def _house(engine: EngineClient, config: GatewayConfig, pool: EncoderPool) -> House:
+def _house(engine: EngineClient, config: GatewayConfig, pool: EncoderPool, seats: Seats) -> House:
     reason = opus.available(config.opus.library)
     if reason:
         logger.warning("PCM only: %s", reason)
-        return House(engine=engine, config=config, new_opus=None)
+        return House(seats=seats, engine=engine, config=config, new_opus=None)
     complexity = config.opus.complexity
 
     def new_opus(bitrate: int) -> Coder:
         return OpusCoder(OpusEncoder(bitrate=bitrate, complexity=complexity), pool)
 
     pre_skip = OpusEncoder(bitrate=config.opus.bitrate, complexity=complexity).pre_skip
-    return House(engine=engine, config=config, new_opus=new_opus, pre_skip=pre_skip)
+    return House(seats=seats, engine=engine, config=config, new_opus=new_opus, pre_skip=pre_skip)
 
 
 async def _voice(request: web.Request) -> web.StreamResponse:
     house = request.app[HOUSE]
-    config = house.config
-    limits = config.limits
-    came = doors.check(request, config.tokens, config.origins)
-    if len(house.sessions) >= limits.sessions:
+    came = doors.check(request, house.config.tokens, house.config.origins)
+    _find_room(house, came)
+    with house.seats.take(came.key):
+        return await _converse(request, came)
+
+
+def _find_room(house: House, came: doors.Pass) -> None:
+    limits = house.config.limits
+    if house.seats.taken() >= limits.sessions:
         raise web.HTTPServiceUnavailable(text="too many sessions", headers={"Retry-After": "1"})
-    if came.key and config.tokens and house.sessions_of(came.key) >= limits.sessions_per_token:
+    if not came.key or not house.config.tokens:
+        return
+    if house.seats.taken_by(came.key) >= limits.sessions_per_token:
         raise web.HTTPTooManyRequests(text="too many sessions of this token")
+
+
+async def _converse(request: web.Request, came: doors.Pass) -> web.StreamResponse:
+    house = request.app[HOUSE]
+    config = house.config
     socket = web.WebSocketResponse(
         protocols=(PROTOCOL,) if came.subprotocol else (),
         compress=False,  # Opus does not shrink, and zlib costs 256 KiB a socket
         heartbeat=config.heartbeat,
-        max_msg_size=limits.message_bytes,
+        max_msg_size=config.limits.message_bytes,
         timeout=CLOSE_SECONDS,
         autoping=False,
         writer_limit=WRITER_LIMIT,

@@ -6,6 +6,7 @@ two equal. Durations are seconds, here as everywhere but on the wire.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -26,7 +27,7 @@ class LimitsConfig:
     messages_per_second: float = 200.0  # acks apart
     message_burst: int = 400  # messages at once before the rate counts
     acks_per_second: float = 20.0  # more are coalesced
-    sessions: int = 1_000  # open at once in this process
+    sessions: int = 1_000  # open at once, in all processes together
     sessions_per_token: int = 8
     max_audio: float = 600.0  # s of sound of one utterance
 
@@ -62,10 +63,11 @@ class OpenAIConfig:
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
-    """Everything one gateway process needs."""
+    """Everything a gateway needs, in one process or several."""
 
     host: str = "127.0.0.1"
     port: int = 8000  # 0: any free one, printed once listening
+    processes: int = 1  # on the same port; more need an engine process and Linux
     engine: str = "local"  # "local" (a thread here), "unix:/path" or "tcp://host:port"
     tokens: tuple[str, ...] = ()  # accepted bearer tokens; empty: open to everyone
     origins: tuple[str, ...] = ()  # browser origins besides the host itself; "*": all
@@ -90,6 +92,13 @@ class GatewayConfig:
 
     def __post_init__(self) -> None:
         _within("gateway", "port", self.port, 0, 65_535)
+        _within("gateway", "processes", self.processes, 1, 256)
+        if self.processes > 1 and (self.engine == "local" or sys.platform != "linux"):
+            raise ConfigError(
+                "gateway: `processes`: several share an engine process, on Linux; start "
+                "`playhead engine` and name its address in `gateway.engine`, or want 1, "
+                f"got: {self.processes}"
+            )
         _not_negative("gateway", self)
         _one_of("gateway", "log_format", self.log_format, ("text", "json"))
         if self.engine != "local" and not self.engine.startswith(("unix:", "tcp://")):

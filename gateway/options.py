@@ -24,6 +24,7 @@ def add_configuration(parser: ArgumentParser) -> None:
     parser.add_argument("--checkpoint", metavar="DIR_OR_ID", help="engine.model.checkpoint")
     parser.add_argument("--host", help="gateway.host")
     parser.add_argument("--port", type=int, help="gateway.port; 0: any free one")
+    parser.add_argument("--processes", type=int, help="gateway.processes")
 
 
 def configured(options: Namespace) -> Config:
@@ -40,6 +41,7 @@ def overrides(options: Namespace) -> list[str]:
         "engine.model.checkpoint": options.checkpoint,
         "gateway.host": options.host,
         "gateway.port": options.port,
+        "gateway.processes": options.processes,
     }
     chosen = {key: value for key, value in named.items() if value is not None}
     return [*options.set, *(f"{key}={json.dumps(value)}" for key, value in chosen.items())]

@@ -1,7 +1,7 @@
 """`playhead serve`: take the port, load the engine, speak once, then serve until told to stop.
 
 The port comes first, so a second server ends before it reads a weight. The first SIGTERM lets open
-utterances end, the second kills.
+utterances end, the second kills. With `--processes` several serve on one port, with one engine.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.address import bind, is_public, url
+from gateway import processes
+from gateway.address import bind_all, is_public, url
 from gateway.config import Config, GatewayConfig
 from gateway.options import add_configuration, configured
+from gateway.seats import Seats
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -39,13 +42,43 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="playhead serve", description=__doc__)
     add_configuration(parser)
     config = configured(parser.parse_args(arguments))
-    with closing(bind(config.gateway.host, config.gateway.port)) as listener:
-        from gateway.logs import logging_to  # the port is ours: time to import the slow things
-
-        with logging_to(sys.stderr, form=config.gateway.log_format):
-            logger.info("configured %s", described(config))
-            asyncio.run(_serve(config, listener))
+    gateway = config.gateway
+    with ExitStack() as sockets:
+        listeners = bind_all(gateway.host, gateway.port, gateway.processes)
+        for listener in listeners:
+            sockets.enter_context(closing(listener))
+        _say(f"playhead listening on {url(listeners[0])}")
+        seats = Seats(processes=gateway.processes, each=gateway.limits.sessions)
+        serve = partial(_serve_in, config, listeners, seats)
+        if gateway.processes > 1:
+            return processes.run(serve, gateway.processes, _say)
+        serve(0, None, _say)
     return 0
+
+
+def _serve_in(
+    config: Config,
+    listeners: Sequence[socket.socket],
+    seats: Seats,
+    number: int,
+    lifeline: int | None,
+    announce: Callable[[str], None],
+) -> None:
+    """Serve in this process, one of those that share the port."""
+    from gateway.logs import logging_to  # the port is ours: time to import the slow things
+
+    for other in (each for each in listeners if each is not listeners[number]):
+        other.close()
+    seats.choose_row(number)
+    with logging_to(sys.stderr, form=config.gateway.log_format):
+        if number == 0:
+            logger.info("configured %s", described(config))
+            _warn(config.gateway, listeners[0])
+        asyncio.run(_serve(config, listeners[number], seats, lifeline, announce))
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def described(config: Config) -> str:
@@ -55,7 +88,13 @@ def described(config: Config) -> str:
     return str(dataclasses.replace(config, gateway=gateway))
 
 
-async def _serve(config: Config, listener: socket.socket) -> None:
+async def _serve(
+    config: Config,
+    listener: socket.socket,
+    seats: Seats,
+    lifeline: int | None,
+    announce: Callable[[str], None],
+) -> None:
     from aiohttp import web
 
     from engine.client import EngineClient, LocalEngine, RemoteEngine
@@ -63,23 +102,21 @@ async def _serve(config: Config, listener: socket.socket) -> None:
 
     place = config.gateway.engine
     engine: EngineClient = LocalEngine(config.engine) if place == "local" else RemoteEngine(place)
-    app = create_app(engine, config.gateway)
+    app = create_app(engine, config.gateway, seats)
     runner = web.AppRunner(
         app,
         handler_cancellation=True,  # a client that leaves cancels what it asked for
         access_log=None,
         shutdown_timeout=config.gateway.drain,
     )
-    _stop_on_sigterm()
+    _stop_when_told(lifeline)
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()
-        print(f"playhead listening on {url(listener)}", flush=True)
-        _warn(config.gateway, listener)
         await app[READINESS].wait()
         gc.collect()
         gc.freeze()  # modules live as long as the process: no later collection need look at them
-        print(f"playhead ready: {', '.join(engine.info.voices)}", flush=True)
+        announce(f"playhead ready: {', '.join(engine.info.voices)}")
         await asyncio.Event().wait()
     except asyncio.CancelledError:  # SIGTERM or SIGINT: the end everybody wants
         logger.info("stopping drain=%s", config.gateway.drain)
@@ -97,18 +134,22 @@ async def _clean_up(runner: web.AppRunner, *, limit: float) -> None:
         os._exit(1)
 
 
-def _stop_on_sigterm() -> None:
-    """Cancel this task, as `asyncio.run` does on SIGINT; a second one kills as ever."""
+def _stop_when_told(lifeline: int | None) -> None:
+    """Cancel this task, as `asyncio.run` does on SIGINT; a second SIGTERM kills as ever."""
     loop = asyncio.get_running_loop()
     serving = asyncio.current_task()
     assert serving
 
     def told() -> None:
         loop.remove_signal_handler(signal.SIGTERM)
+        if lifeline is not None:
+            loop.remove_reader(lifeline)
         serving.cancel()
 
     with suppress(NotImplementedError):  # Windows has no SIGTERM to speak of
         loop.add_signal_handler(signal.SIGTERM, told)
+    if lifeline is not None:
+        loop.add_reader(lifeline, told)
 
 
 def _warn(config: GatewayConfig, listener: socket.socket) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine.client import EngineClient
 from gateway.config import GatewayConfig
+from gateway.seats import Seats
 from gateway.voice.coding import Coder
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 class House:
     """One per gateway process."""
 
+    seats: Seats
     engine: EngineClient
     config: GatewayConfig
     new_opus: Callable[[int], Coder] | None  # bit/s; None: no libopus, PCM only
@@ -28,10 +30,6 @@ class House:
     draining: bool = False
     _prefix: str = field(default_factory=lambda: secrets.token_hex(4))
     _numbers: Iterator[int] = field(default_factory=itertools.count)
-
-    def sessions_of(self, key: str) -> int:
-        """How many sessions one client has open."""
-        return sum(session.key == key for session in self.sessions)
 
     def new_id(self) -> str:
         """An utterance id that no other gateway of the same engine uses."""
