@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from engine.api import EngineError
 from gateway.bench.figures import Conditions, Summary, summarize
-from gateway.bench.server_watch import SETTLE, Server, ServerWatch, process_on
+from gateway.bench.server_watch import SETTLE, Server, ServerWatch, processes_on
 from gateway.bench.take import Reply
 from gateway.bench.target import Load, Order
 
@@ -72,11 +72,12 @@ async def run(
         order: for all processes together.
         network: a name of PROFILES.
         progress: called as replies come, with the seconds since the start.
-        pid: of the server; None: whoever listens on its port here.
+        pid: of the server; None: all that listen on its port here.
 
     Raises: BenchError if a load process fails.
     """
-    watch = ServerWatch(order.target.url, pid or process_on(order.target.url))
+    pids = [pid] if pid else processes_on(order.target.url)
+    watch = ServerWatch(order.target.url, pids)
     watch.sample()
     replies: list[Reply] = []
     async with _through(network, order) as sent, _processes(sent) as processes:

@@ -28,7 +28,7 @@ SETTLE = 5.0  # s after the last reply for the server to let go of everything
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The server's process at one moment."""
+    """The server's process at one moment, or the sum of its processes."""
 
     at: float  # s
     cpu: float  # s since its start
@@ -47,6 +47,18 @@ class Sample:
             memory=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
             descriptors=len(os.listdir(PROC / str(pid) / "fd")),
             threads=int(fields[17]),
+        )
+
+    @classmethod
+    def of_all(cls, pids: Sequence[int], at: float) -> Sample:
+        """The sum over processes; each as `of`."""
+        each = [cls.of(pid, at) for pid in pids]
+        return cls(
+            at=at,
+            cpu=sum(sample.cpu for sample in each),
+            memory=sum(sample.memory for sample in each),
+            descriptors=sum(sample.descriptors for sample in each),
+            threads=sum(sample.threads for sample in each),
         )
 
 
@@ -71,10 +83,11 @@ class ServerWatch:
     """Looks at a server while a run goes on; `run` until cancelled, then `seen`."""
 
     def __init__(
-        self, url: str, pid: int | None, *, clock: Callable[[], float] = time.monotonic
+        self, url: str, pids: Sequence[int], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        """`pids`: the server's processes; empty if they cannot be seen."""
         self._url = url
-        self._pid = pid
+        self._pids = pids
         self._clock = clock
         self._samples: list[Sample] = []
         self._answers: list[tuple[float, float]] = []  # when asked, s until the answer
@@ -87,9 +100,9 @@ class ServerWatch:
 
     def sample(self) -> None:
         """Look once."""
-        if self._pid is not None:
+        if self._pids:
             with suppress(OSError):
-                self._samples.append(Sample.of(self._pid, self._clock()))
+                self._samples.append(Sample.of_all(self._pids, self._clock()))
 
     def seen(self, start: float, end: float) -> Server:
         """The figures between two moments of the clock, and the counts before and after all."""
@@ -150,18 +163,20 @@ def server(samples: Sequence[Sample], lag: Quantiles, *, start: float, end: floa
     )
 
 
-def process_on(url: str) -> int | None:
-    """The process on this machine that listens where `url` points; None if none can be seen."""
+def processes_on(url: str) -> list[int]:
+    """The processes on this machine that listen where `url` points; none if none can be seen."""
     parts = urlsplit(url)
     if parts.hostname not in ("127.0.0.1", "localhost", "::1") or not PROC.exists():
-        return None
-    port = parts.port or 80
-    inodes = {f"socket:[{inode}]" for inode in _listening(port)}
-    for process in filter(lambda each: each.name.isdigit(), PROC.iterdir()):
-        with suppress(OSError):
-            if any(os.readlink(link) in inodes for link in (process / "fd").iterdir()):
-                return int(process.name)
-    return None
+        return []
+    inodes = {f"socket:[{inode}]" for inode in _listening(parts.port or 80)}
+    processes = (int(each.name) for each in PROC.iterdir() if each.name.isdigit())
+    return sorted(pid for pid in processes if _holds(pid, inodes))
+
+
+def _holds(pid: int, inodes: set[str]) -> bool:
+    with suppress(OSError):
+        return any(os.readlink(link) in inodes for link in (PROC / str(pid) / "fd").iterdir())
+    return False
 
 
 def _listening(port: int) -> set[str]:

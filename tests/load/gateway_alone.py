@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.bench.figures import LAG_LIMIT
-from gateway.bench.server_watch import process_on
+from gateway.bench.server_watch import processes_on
 from tests.load.processor_time import watch_until_end
 from tests.serving import serving
 
@@ -115,10 +115,8 @@ def _bench(
         *("--warmup", str(options.warmup), "--duration", str(options.duration)),
         *("--out", str(out), *(["--no-acks"] if options.no_acks else [])),
     ]
-    gateway = process_on(url)
-    assert gateway is not None
     load = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    watched = {"engine": engine, "gateway": gateway, "load": load.pid}
+    watched = {"engine": [engine], "gateway": processes_on(url), "load": [load.pid]}
     cores = watch_until_end(
         load, watched, start=options.warmup + SETTLED, end=options.warmup + options.duration
     )

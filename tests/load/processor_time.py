@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from gateway.bench.server_watch import PROC, Sample
 
@@ -13,12 +12,16 @@ LOOK_EVERY = 0.5  # s between two looks
 
 
 def watch_until_end(
-    process: subprocess.Popen[bytes], watched: Mapping[str, int], *, start: float, end: float
+    process: subprocess.Popen[bytes],
+    watched: Mapping[str, Sequence[int]],
+    *,
+    start: float,
+    end: float,
 ) -> dict[str, float]:
-    """Wait for `process`; return the mean processor seconds per second of each watched tree.
+    """Wait for `process`; return the mean processor seconds per second of what is watched.
 
     Args:
-        watched: a name for each process id; its children count with it.
+        watched: process ids by name; those that they started count with them.
         start, end: seconds from now between which the mean is taken.
     """
     began = time.monotonic()
@@ -26,18 +29,18 @@ def watch_until_end(
     while process.poll() is None:
         now = time.monotonic() - began
         if start <= now <= end:
-            looks.append((now, {name: _seconds(pid) for name, pid in watched.items()}))
+            looks.append((now, {name: _seconds(pids) for name, pids in watched.items()}))
         time.sleep(LOOK_EVERY)
     (first, before), (last, after) = looks[0], looks[-1]
     return {name: (after[name] - before[name]) / (last - first) for name in watched}
 
 
-def _seconds(pid: int) -> float:
-    """Processor seconds of a process and those it started, all of them alive."""
-    return sum(Sample.of(each, 0.0).cpu for each in (pid, *_children(pid)))
+def _seconds(pids: Sequence[int]) -> float:
+    """Processor seconds of processes and those they started, all of them alive."""
+    family = {*pids, *(child for pid in pids for child in _children(pid))}
+    return Sample.of_all(sorted(family), 0.0).cpu
 
 
 def _children(pid: int) -> list[int]:
-    tasks = PROC / str(pid) / "task"
-    listed = (Path(task) / "children" for task in tasks.iterdir())
+    listed = (task / "children" for task in (PROC / str(pid) / "task").iterdir())
     return [int(child) for each in listed for child in each.read_text().split()]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.bench.figures import Quantiles
-from gateway.bench.server_watch import Sample, ServerWatch, process_on, server
+from gateway.bench.server_watch import Sample, ServerWatch, processes_on, server
 from tests.gateway.clocks import VirtualClock
 
 LAG = Quantiles.of([0.001])
@@ -65,9 +65,17 @@ def test_sample_of_this_process() -> None:
 
 
 @linux
+def test_processes_of_one_server_count_together() -> None:
+    one = Sample.of_all([os.getpid()], 0.0)
+    two = Sample.of_all([os.getpid(), os.getpid()], 0.0)
+
+    assert two.threads == 2 * one.threads
+
+
+@linux
 def test_watched_process_has_figures() -> None:
     clock = VirtualClock()
-    watch = ServerWatch("http://127.0.0.1:9", os.getpid(), clock=clock)
+    watch = ServerWatch("http://127.0.0.1:9", [os.getpid()], clock=clock)
     for clock.now in range(3):
         watch.sample()
 
@@ -82,7 +90,7 @@ def test_listening_process_is_found_by_its_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
-        assert process_on(f"http://127.0.0.1:{port}") == os.getpid()
+        assert processes_on(f"http://127.0.0.1:{port}") == [os.getpid()]
 
-    assert process_on(f"http://127.0.0.1:{port}") is None
-    assert process_on("http://example.org") is None
+    assert processes_on(f"http://127.0.0.1:{port}") == []
+    assert processes_on("http://example.org") == []
