@@ -155,15 +155,18 @@ async def test_a_stopped_audio_clock_reads_as_paused_and_is_no_stall(
 async def test_a_connection_that_showed_jitter_earns_a_hold(
     player: Player, gateway: FakeGateway
 ) -> None:
-    rest = asyncio.Event()
+    calm, jittery = asyncio.Event(), asyncio.Event()
     await player.open(gateway.url)
 
-    gateway.script = Script(seconds=0.4, ladder=(4,), rate=0.0, lags={3: 0.5})
-    await player.finished(await player.speak())
-    gateway.script = Script(seconds=0.4, ladder=(4,), rate=0.0, gates={1: rest})
+    gateway.script = Script(seconds=0.4, ladder=(4,), rate=0.0, gates={1: calm}, lags={3: 0.5})
+    first = await player.speak()
+    await player.wait_event("play", event="start", id=first)
+    calm.set()
+    await player.finished(first)
+    gateway.script = Script(seconds=0.4, ladder=(4,), rate=0.0, gates={1: jittery})
     second = await player.speak()
     await player.wait_event("report", id=second, state="waiting")
-    rest.set()
+    jittery.set()
     await player.finished(second)
 
     reports = await player.events("report")
