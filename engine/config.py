@@ -20,6 +20,9 @@ from engine.api import ConfigError
 
 T = TypeVar("T")
 
+MOST_ROWS = 2048  # graphs are captured for powers of two up to this
+NO_CARD_SLOTS = 8  # utterances at once, where no card's memory says how many
+
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
@@ -32,10 +35,22 @@ class ModelConfig:
     )
     codec_dtype: str = "auto"  # "auto" (fp32 on CPU, fp16 on CUDA), "float32", "float16"
     threads: int = 0  # CPU threads of the model; 0: 1 if it is tiny, else one per core, at most 4
-    slots: int = 8  # utterances at once
+    slots: int = NO_CARD_SLOTS  # utterances at once; 0: as many as the card's memory holds
     rows: int = 32  # most works in one batch
     normalise: str = "auto"  # numbers to words: "auto" (embedded voice only), "on", "off"
     segment_seconds: float = 0.0  # s of speech per prompt; 0: the checkpoint's own limit (12 or 60)
+
+    def __post_init__(self) -> None:
+        """Refuse what the device could not be laid out for. Raises ConfigError."""
+        if self.slots < 0:
+            raise ConfigError(f"`slots`: want 0 (by memory) or more, got: {self.slots}")
+        if not 1 <= self.rows <= MOST_ROWS:
+            raise ConfigError(f"`rows`: want 1 to {MOST_ROWS}, got: {self.rows}")
+
+    @property
+    def slots_without_card(self) -> int:
+        """`slots` on a CPU, for tones and in the simulator: there is no card to be asked."""
+        return self.slots or NO_CARD_SLOTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +155,10 @@ def _build(kind: type[T], table: Any, where: str) -> T:
     if unknown:
         raise ConfigError(f"{where}: unknown key `{unknown[0]}`; known keys: {', '.join(hints)}")
     values = {key: _value(hints[key], value, f"{where}.`{key}`") for key, value in table.items()}
-    return kind(**values)
+    try:
+        return kind(**values)
+    except ConfigError as error:  # what the dataclass itself refuses
+        raise ConfigError(f"{where}.{error}") from error
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.api import CheckpointError, ConfigError
-from engine.config import EngineConfig, load
-from engine.model.config import read_config
+from engine.config import EngineConfig, ModelConfig, load
+from engine.model.config import CheckpointConfig, read_config
 
 OLDEST_PYTHON = (3, 11)
+RANDOM = "random:"  # a checkpoint's name that asks for random weights
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
 
@@ -41,8 +42,12 @@ def examine(config: EngineConfig) -> Iterator[Finding]:
         torch = module("torch")
         yield torch_build(torch)
         if torch:
-            yield device(torch, config.model.device, small=config.model.checkpoint == "embedded")
-            yield triton(module("triton"), cuda=_uses_cuda(torch, config.model.device))
+            found = device(torch, config.model.device, small=config.model.checkpoint == "embedded")
+            yield found
+            on_cuda = _uses_cuda(torch, config.model.device)
+            yield triton(module("triton"), cuda=on_cuda)
+            if on_cuda and found.level != "fail":
+                yield memory(torch, config.model)
     yield checkpoint(config.model.checkpoint)
 
 
@@ -72,7 +77,7 @@ def device(torch: Any, wanted: str, *, small: bool) -> Finding:
         cause = "no driver or GPU" if torch.version.cuda else "torch is built for CPU only"
         wanted = f"{wanted} cannot be used: {cause}; set `engine.model.device` to cpu"
         return Finding("fail", "device", wanted)
-    index = int(wanted.partition(":")[2] or 0)
+    index = _index(wanted)
     if index >= torch.cuda.device_count():
         words = f"want cuda:0 to cuda:{torch.cuda.device_count() - 1}, got: {wanted}"
         return Finding("fail", "device", words)
@@ -90,11 +95,44 @@ def triton(found: Any, *, cuda: bool) -> Finding:
     return Finding("warn", "triton", "not installed: `pip install triton` for the fast kernels")
 
 
+def memory(torch: Any, model: ModelConfig) -> Finding:
+    """What the card's free memory is enough for: computed, as nothing is loaded."""
+    planning = module("engine.stages.memory")
+    try:
+        sizes = _sizes(model.checkpoint) if planning else None
+    except CheckpointError as error:
+        return Finding("fail", "memory", str(error))
+    if sizes is None:
+        return Finding("warn", "memory", "unknown until the checkpoint is here")
+    config, seconds = sizes
+    itemsize, codec_itemsize = (
+        4 if each == "float32" else 2 for each in (model.dtype, model.codec_dtype)
+    )
+    weights = planning.weights_bytes(config, itemsize=itemsize)
+    planned = planning.plan(
+        config,
+        free=torch.cuda.mem_get_info(_index(model.device))[0] - weights,
+        rows=model.rows,
+        segment_seconds=model.segment_seconds or seconds,
+        itemsize=itemsize,
+        codec_itemsize=codec_itemsize,
+    )
+    slots = model.slots or planned.slots
+    words = f"computed: {planned}; `engine.model.slots` gives {slots}"
+    if planned.holds(slots):
+        return Finding("ok", "memory", words)
+    return Finding("warn", "memory", f"{words}, which may not fit")
+
+
 def checkpoint(name: str) -> Finding:
     """Whether the checkpoint is here and looks whole."""
     if name == "silent":
         return Finding("ok", "checkpoint", "silent: tones, no model")
     try:
+        if name.startswith(RANDOM):
+            if sizes := module("engine.model.random_weights"):
+                sizes.full_size(name)
+            return Finding("ok", "checkpoint", f"{name}: random weights, for measurements alone")
         folder = _folder(name)
         if folder is None:
             words = f"{name} is not in the hub's cache: it is downloaded at the first start"
@@ -119,6 +157,24 @@ def module(name: str) -> Any:
 
 def _uses_cuda(torch: Any, wanted: str) -> bool:
     return wanted != "cpu" and bool(torch.cuda.is_available())
+
+
+def _index(wanted: str) -> int:
+    return int(wanted.partition(":")[2] or 0)
+
+
+def _sizes(name: str) -> tuple[CheckpointConfig, float] | None:
+    """The checkpoint's sizes and its s of speech per prompt; None for one that is not here."""
+    from engine.model.checkpoint import VoiceSettings, read_settings  # lazily: it needs torch
+    from engine.model.random_weights import full_size
+
+    if name.startswith(RANDOM):
+        return full_size(name), VoiceSettings("").segment_seconds
+    folder = _folder(name)
+    if folder is None:
+        return None
+    config = read_config(folder)
+    return config, read_settings(folder, config).segment_seconds
 
 
 def _folder(name: str) -> Path | None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
+from engine.config import MOST_ROWS
 from engine.model.rows import Words
 
 logger = logging.getLogger(__name__)
@@ -120,11 +121,6 @@ class CudaGraphs:
             results = torch.zeros(shape.rows, dtype=torch.int32, device=device)
             self._captured[shape] = self._capture(shape, inputs, results, pool)
 
-    def fitting(self, rows: int, tokens: int = 0) -> Shape | None:
-        """Return the smallest captured shape with room for `rows` and `tokens`."""
-        fits = (each for each in self.shapes if each.rows >= rows and each.tokens >= tokens)
-        return min(fits, key=lambda each: (each.rows * max(1, each.tokens), each), default=None)
-
     def launch(self, shape: Shape, words: Words) -> Launched:
         """Copy the inputs in, replay, copy the results out; returns at once."""
         captured = self._captured[shape]
@@ -156,7 +152,17 @@ class CudaGraphs:
         return _Captured(graph, inputs, results)
 
 
+def smallest(shapes: Iterable[Shape], rows: int, tokens: int = 0) -> Shape | None:
+    """Return the smallest shape with room for `rows` and `tokens`; None: it was not captured."""
+    fits = (each for each in shapes if each.rows >= rows and each.tokens >= tokens)
+    return min(fits, key=lambda each: (each.rows * max(1, each.tokens), each), default=None)
+
+
 def buckets(most: int) -> tuple[int, ...]:
-    """Return the row counts that are captured: powers of two up to the first that holds `most`."""
-    powers = [2**exponent for exponent in range(12)]
+    """Return the row counts that are captured: powers of two up to the first that holds `most`.
+
+    Args:
+        most: at most `engine.config.MOST_ROWS`.
+    """
+    powers = [2**exponent for exponent in range(MOST_ROWS.bit_length())]
     return tuple(powers[: bisect_left(powers, most) + 1])

@@ -191,7 +191,7 @@ def build(config: EngineConfig) -> Stages:
         from engine.silent import SilentStages
 
         return SilentStages(
-            slots=config.model.slots,
+            slots=config.model.slots_without_card,
             rows=config.model.rows,
             clock=time.monotonic,
             sleep=time.sleep,

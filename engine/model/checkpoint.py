@@ -78,7 +78,7 @@ def load(path: Path, *, device: torch.device, dtype: torch.dtype) -> Checkpoint:
     Raises: CheckpointError naming file and cause.
     """
     config = read_config(path)
-    settings = _settings(path, config)
+    settings = read_settings(path, config)
     tokenizer = TextTokenizer(path)
     tensors = Tensors(path, device=device, dtype=dtype)
     talker, predictor = _networks(tensors, config)
@@ -111,7 +111,8 @@ def _networks(tensors: TensorSource, config: CheckpointConfig) -> tuple[Talker, 
     return talker, predictor
 
 
-def _settings(folder: Path, config: CheckpointConfig) -> VoiceSettings:
+def read_settings(folder: Path, config: CheckpointConfig) -> VoiceSettings:
+    """Read `voice.json`, if the checkpoint has one. Raises: CheckpointError naming the mistake."""
     path = folder / "voice.json"
     table: dict[str, Any] = {
         "default_voice": next(iter(config.talker.spk_id), ""),

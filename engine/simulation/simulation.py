@@ -207,7 +207,7 @@ class Simulation:
 
     def _engine(self, number: int) -> Engine:
         stages = SilentStages(
-            slots=self._config.model.slots,
+            slots=self._config.model.slots_without_card,
             rows=self._config.model.rows,
             clock=lambda: self.now,
             sleep=_never,

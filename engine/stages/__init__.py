@@ -7,18 +7,19 @@ that it never takes its neighbours down.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import torch
 
-from engine.api import ConfigError, Info, Open
+from engine.api import Info, Open
 from engine.config import ModelConfig
 from engine.model.checkpoint import Checkpoint, load, load_random, locate
 from engine.model.random_weights import full_size, is_random
 from engine.prompt import AUTO, languages
+from engine.stages import settings
 from engine.stages.codec import CodecStage
+from engine.stages.memory import plan
 from engine.stages.predictor import PredictorStage
 from engine.stages.state import PROMPT_ROWS, SlotState, allocate
 from engine.stages.talker import FAILED, TalkerStage
@@ -28,7 +29,6 @@ from engine.work import Batch, Outcome, Stage, Ticket, Work
 
 logger = logging.getLogger(__name__)
 
-MOST_THREADS = 4
 TINY = 512  # hidden width up to which a second thread costs more than it brings
 
 
@@ -59,17 +59,17 @@ class ModelStages:
             normalise: spell numbers out before speaking them.
             codec_dtype: of the fused codec on CUDA; the eager one always decodes in fp32.
         """
-        settings, talker = checkpoint.settings, checkpoint.config.talker
+        voice, talker = checkpoint.settings, checkpoint.config.talker
         self._checkpoint = checkpoint
         self._rows = rows
         self._segment_seconds = segment_seconds
         self._normalise = normalise
         self._info = Info(
             model=name,
-            voices=_default_first(talker.spk_id, settings.default_voice),
-            default_voice=settings.default_voice,
+            voices=_default_first(talker.spk_id, voice.default_voice),
+            default_voice=voice.default_voice,
             languages=languages(talker),
-            instructions=settings.instructions and checkpoint.config.instructions,
+            instructions=voice.instructions and checkpoint.config.instructions,
             slots=slots,
         )
         on_cuda = checkpoint.talker.device.type == "cuda"
@@ -138,29 +138,55 @@ class ModelStages:
 def build(config: ModelConfig) -> ModelStages:
     """Load the configured checkpoint and allocate its slots.
 
-    Raises: ConfigError for a device or dtype that does not exist here, CheckpointError.
+    Raises: ConfigError for a device or dtype that does not exist here, or segments beyond what a
+    slot can hold; CheckpointError.
     """
     checkpoint = _checkpoint(config)
-    settings = checkpoint.settings
+    voice = checkpoint.settings
+    codec_dtype = settings.codec_dtype(config.codec_dtype, checkpoint.talker.device)
+    seconds = settings.segment_seconds(config.segment_seconds, voice.segment_seconds)
     is_tiny = checkpoint.config.talker.hidden_size <= TINY
-    torch.set_num_threads(config.threads or (1 if is_tiny else min(MOST_THREADS, _cores())))
+    torch.set_num_threads(settings.threads(config.threads, tiny=is_tiny))
     return ModelStages(
         checkpoint,
         name=checkpoint.path.name if Path(config.checkpoint).is_dir() else config.checkpoint,
-        slots=config.slots,
+        slots=_slots(config, checkpoint, seconds, codec_dtype),
         rows=config.rows,
-        segment_seconds=config.segment_seconds or settings.segment_seconds,
-        normalise=_normalise(config.normalise, settings.normalise),
-        codec_dtype=_codec_dtype(config.codec_dtype, checkpoint.talker.device),
+        segment_seconds=seconds,
+        normalise=settings.normalise(config.normalise, voice.normalise),
+        codec_dtype=codec_dtype,
     )
 
 
 def _checkpoint(config: ModelConfig) -> Checkpoint:
-    device = _device(config.device)
-    dtype = _dtype(config.dtype, device)
+    device = settings.device(config.device)
+    dtype = settings.dtype(config.dtype, device)
     if is_random(config.checkpoint):
         return load_random(full_size(config.checkpoint), device=device, dtype=dtype)
     return load(locate(config.checkpoint), device=device, dtype=dtype)
+
+
+def _slots(
+    config: ModelConfig, checkpoint: Checkpoint, segment_seconds: float, codec_dtype: torch.dtype
+) -> int:
+    """Return the utterances to allocate for; of a card, report what its memory is for."""
+    talker = checkpoint.talker
+    if talker.device.type != "cuda":
+        return config.slots_without_card
+    torch.cuda.empty_cache()  # loading left holes that others cannot use
+    planned = plan(
+        checkpoint.config,
+        free=torch.cuda.mem_get_info(talker.device)[0],
+        rows=config.rows,
+        segment_seconds=segment_seconds,
+        itemsize=talker.like.itemsize,
+        codec_itemsize=codec_dtype.itemsize,
+    )
+    logger.info("memory_planned %s", planned)
+    slots = config.slots or planned.slots
+    if not planned.holds(slots):
+        logger.warning("memory_short slots=%d room=%d", slots, planned.slots)
+    return slots
 
 
 def _fits(checkpoint: Checkpoint) -> bool:
@@ -242,54 +268,3 @@ def _alone(run: Run, work: Work) -> Ticket:
 def _default_first(voices: Iterable[str], default: str) -> tuple[str, ...]:
     """Order voices as a list to choose from: whoever does not choose gets the first."""
     return tuple(sorted(voices, key=lambda voice: voice != default))
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"`model.device`: want auto, cpu, cuda or cuda:1, got: {name}") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"`model.device`: this machine has no CUDA device, got: {name}")
-    return device
-
-
-def _dtype(name: str, device: torch.device) -> torch.dtype:
-    kinds = {
-        "auto": torch.bfloat16 if device.type == "cuda" else torch.float32,
-        "float32": torch.float32,
-        "bfloat16": torch.bfloat16,
-    }
-    if name not in kinds:
-        raise ConfigError(f"`model.dtype`: want {', '.join(kinds)}, got: {name}")
-    return kinds[name]
-
-
-def _codec_dtype(name: str, device: torch.device) -> torch.dtype:
-    kinds = {
-        "auto": torch.float16 if device.type == "cuda" else torch.float32,
-        "float32": torch.float32,
-        "float16": torch.float16,
-    }
-    if name not in kinds:
-        raise ConfigError(f"`model.codec_dtype`: want {', '.join(kinds)}, got: {name}")
-    if kinds[name] is torch.float16 and device.type != "cuda":
-        raise ConfigError(
-            f"`model.codec_dtype`: want auto or float32 on a {device.type}, got: {name}"
-        )
-    return kinds[name]
-
-
-def _normalise(wish: str, recommended: bool) -> bool:
-    choices = {"auto": recommended, "on": True, "off": False}
-    if wish not in choices:
-        raise ConfigError(f"`model.normalise`: want {', '.join(choices)}, got: {wish}")
-    return choices[wish]
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # containers often own fewer cores than the host has
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -20,11 +20,11 @@ from engine.model.codec_fused import FusedCodec
 from engine.model.codec_lane import FusedState
 from engine.model.config import CodecConfig
 from engine.pcm import to_bytes
+from engine.stages.shapes import CHUNKS, divided
 from engine.work import Outcome, Ticket, Work
 
 logger = logging.getLogger(__name__)
 
-CHUNKS = (1, 2, 3, 4, 8, 12)  # frames: the ladder's, and 3 for a first chunk
 FAILED = Outcome(error="generation_failed")
 
 
@@ -170,12 +170,10 @@ class CudaCodecStage:
         ]
         assert firsts == known, f"codec: slots {slots} stand at {known}, not {firsts}"
         launched, samples = [], []
-        while frames:
-            chunk = next(each for each in self.graphs.chunks if each <= frames)
+        for chunk in divided(frames, self.graphs.chunks):
             launched.append(self.graphs.launch(slots, firsts, chunk))
             samples.append(chunk * self.graphs.codec.frame_samples)
             firsts = [first + chunk for first in firsts]
-            frames -= chunk
         for slot, first in zip(slots, firsts, strict=True):
             self._decoded[slot] = first
         return CodecTicket(launched, samples, slots)

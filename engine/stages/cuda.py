@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from engine.graphs import CudaGraphs, Launched, Pool, Shape, buckets
+from engine.graphs import CudaGraphs, Launched, Pool, Shape, smallest
 from engine.kernels.decoder import supported
 from engine.kernels.pieces import chains
 from engine.kernels.sampler import ENDED, FINITE
@@ -22,16 +22,12 @@ from engine.model.rows import WIDTH, Words
 from engine.prompt import Prompt
 from engine.sampling import WORD, Knobs, predictor_knobs, talker_knobs
 from engine.stages.cuda_steps import PredictorSteps, TalkerSteps
+from engine.stages.shapes import grouped, prompt_shapes, row_shapes
 from engine.stages.state import SlotState
 from engine.stages.talker import FAILED, TalkerStage
 from engine.stages.tickets import FinishedTicket, JoinedTicket
 from engine.utterance import Utterance
 from engine.work import Outcome, Ticket, Work
-
-PROMPTS = (1, 2, 4, 8)  # prompts run together
-TOGETHER = 512  # prompt rows of all of them: beyond, company saves nothing
-PROMPT_TOKENS = (16, 32, 64, 128, 256)
-LONG_PROMPT_TOKENS = (512, 1024, 4096)  # one at a time; cut to what the cache holds
 
 STEP_WORDS = [
     words.POSITION, words.BEFORE, words.PLACE, words.TEXT, words.SEGMENT, words.STEP,
@@ -112,35 +108,19 @@ class CudaGeneration:
         device = checkpoint.talker.device
         talker = TalkerSteps(checkpoint.talker, state, tiled=tiled)
         predictor = PredictorSteps(checkpoint.predictor, state, tiled=tiled)
-        counts = [Shape(each) for each in buckets(rows)]
-        positions = state.cache.positions
-        prompts = [Shape(each, tokens) for tokens in PROMPT_TOKENS for each in PROMPTS]
-        prompts = [
-            each for each in prompts if each.rows <= 4 or each.rows * each.tokens <= TOGETHER
-        ]
-        prompts += [Shape(1, min(tokens, positions)) for tokens in LONG_PROMPT_TOKENS]
-        prompts = sorted({shape for shape in prompts if shape.tokens <= positions})
         capture = partial(CudaGraphs, width=WIDTH, padding=self._padding, device=device, pool=pool)
-        self._prefill = capture(talker.prefill, prompts)
-        self._step = capture(talker.step, counts)
-        self._frame = capture(predictor.frame, counts)
+        self._prefill = capture(talker.prefill, prompt_shapes(state.cache.positions))
+        self._step = capture(talker.step, row_shapes(rows))
+        self._frame = capture(predictor.frame, row_shapes(rows))
 
     def prefill(self, works: Sequence[Work]) -> Ticket:
         """Start each work's segment; a few prompts a replay, those of like length together."""
         prompts = [self._host.prompt(work.utterance) for work in works]
-        tickets: list[Ticket] = []
-        begin = 0
-        while begin < len(works):
-            count = max(each for each in PROMPTS if each <= len(works) - begin)
-            longest = max(len(prompt) for prompt in prompts[begin : begin + count])
-            shape = self._prefill.fitting(count, longest)
-            while shape is None:
-                count //= 2
-                longest = max(len(prompt) for prompt in prompts[begin : begin + count])
-                shape = self._prefill.fitting(count, longest)
-            end = begin + count
-            tickets.append(self._start(works[begin:end], prompts[begin:end], shape))
-            begin = end
+        lengths = [len(prompt) for prompt in prompts]
+        tickets = [
+            self._start(works[part], prompts[part], shape)
+            for part, shape in grouped(lengths, self._prefill.shapes)
+        ]
         return tickets[0] if len(tickets) == 1 else JoinedTicket(tickets)
 
     def step(self, works: Sequence[Work]) -> Ticket:
@@ -150,7 +130,7 @@ class CudaGeneration:
         values = [self._host.position(each) for each in utterances]
         if max(values) >= positions:
             return self._step_with_full(works, values)
-        shape = self._step.fitting(len(works))
+        shape = smallest(self._step.shapes, len(works))
         assert shape is not None, f"talker: more works than rows were captured: {len(works)}"
         batch = words.empty(shape.rows, WIDTH, self._scratch)
         batch[: len(works)] = self._talker_words[[each.slot for each in utterances]]
@@ -172,7 +152,7 @@ class CudaGeneration:
         """Complete the frame whose code 0 was drawn last."""
         capacity = self._state.capacity
         utterances = [work.utterance for work in works]
-        shape = self._frame.fitting(len(works))
+        shape = smallest(self._frame.shapes, len(works))
         assert shape is not None, f"predictor: more works than rows were captured: {len(works)}"
         batch = words.empty(shape.rows, WIDTH, self._scratch)
         batch[: len(works)] = self._predictor_words[[each.slot for each in utterances]]

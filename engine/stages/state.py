@@ -17,6 +17,8 @@ from engine.model.checkpoint import POSITIONS, Checkpoint
 
 CODES_CAPACITY = 2048  # frames kept per slot: far more than ever wait for the codec
 PROMPT_ROWS = 256  # beside the body: role, header, style instructions of about 1000 characters
+PER_FRAME = 3  # cache positions: a text token at most, and speech of twice the estimate
+LONGEST_SEGMENT = (POSITIONS - PROMPT_ROWS) // PER_FRAME * FRAME_SECONDS  # s
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,5 @@ def allocate(checkpoint: Checkpoint, *, slots: int, segment_seconds: float) -> S
 
 
 def positions_for(segment_seconds: float) -> int:
-    """Cache positions: a text token per frame at most, and speech of twice the estimate."""
-    frames = math.ceil(segment_seconds / FRAME_SECONDS)
-    return min(POSITIONS, PROMPT_ROWS + 3 * frames)
+    """Return the cache positions of a slot whose segments last up to `LONGEST_SEGMENT`."""
+    return PROMPT_ROWS + PER_FRAME * math.ceil(segment_seconds / FRAME_SECONDS)

@@ -33,10 +33,6 @@ class DirectSteps:
         self.shapes = sorted(shapes)
         self._step = step
 
-    def fitting(self, rows: int, tokens: int = 0) -> Shape | None:
-        fits = (each for each in self.shapes if each.rows >= rows and each.tokens >= tokens)
-        return min(fits, key=lambda each: (each.rows * max(1, each.tokens), each), default=None)
-
     def launch(self, shape: Shape, words: Words) -> Launched:
         flags = torch.zeros(shape.rows, dtype=torch.int32)
         self._step(torch.from_numpy(words.ravel().copy()), flags, shape)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from engine import doctor
+from engine.config import EngineConfig, ModelConfig
 
 EMBEDDED = Path(doctor.__file__).parent / "voices" / "tiny"
 
@@ -22,6 +25,7 @@ def torch(*, built: str | None, gpus: int = 0) -> Any:
         is_available=lambda: gpus > 0,
         device_count=lambda: gpus,
         get_device_properties=lambda index: gpu,
+        mem_get_info=lambda index: (138 * 2**30, gpu.total_memory),
     )
     version = SimpleNamespace(cuda=built)
     return SimpleNamespace(
@@ -67,6 +71,43 @@ def test_triton_is_missed_only_beside_a_gpu() -> None:
     assert doctor.triton(None, cuda=False).level == "ok"
     assert doctor.triton(None, cuda=True).level == "warn"
     assert doctor.triton(SimpleNamespace(__version__="3.5"), cuda=True).words == "3.5"
+
+
+@pytest.mark.parametrize(
+    ("model", "level", "words"),
+    [
+        (ModelConfig("random:1.7b", slots=0, rows=64), "ok", "291.1 MB an utterance: 461 slots"),
+        (ModelConfig("random:1.7b", slots=256, rows=64), "ok", "slots` gives 256"),
+        (ModelConfig("random:1.7b", slots=500), "warn", "gives 500, which may not fit"),
+        (ModelConfig("embedded", slots=0), "ok", "1024 slots"),
+        (ModelConfig("owner/name"), "warn", "unknown until the checkpoint is here"),
+        (ModelConfig("random:9b"), "fail", "random:1.7b, random:0.6b"),
+    ],
+)
+def test_room_on_a_card_is_computed(
+    model: ModelConfig, level: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_folder", lambda name: EMBEDDED if name == "embedded" else None)
+
+    finding = doctor.memory(torch(built="13.0", gpus=1), model)
+
+    assert finding.level == level
+    assert words in finding.words
+
+
+def test_a_card_is_asked_for_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        doctor,
+        "module",
+        lambda name: torch(built="13.0", gpus=1) if name == "torch" else import_module(name),
+    )
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(__version__="3.6"))
+
+    found = {each.thing: each for each in doctor.examine(EngineConfig(ModelConfig("random:1.7b")))}
+
+    assert list(found) == ["python", "torch", "device", "triton", "memory", "checkpoint"]
+    assert found["memory"].words.startswith("computed: ")
+    assert {each.level for each in found.values()} == {"ok"}
 
 
 def test_embedded_checkpoint_is_whole() -> None:

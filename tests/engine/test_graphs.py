@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.graphs import CudaGraphs, Shape, buckets
+from engine.graphs import CudaGraphs, Shape, buckets, smallest
 from engine.model.rows import WIDTH, Words
 
 DEVICE = torch.device("cuda")
@@ -42,10 +42,12 @@ def test_buckets_are_powers_of_two_up_to_the_first_that_fits() -> None:
     assert buckets(33) == (1, 2, 4, 8, 16, 32, 64)
 
 
-@pytest.mark.gpu
-def test_the_smallest_fitting_shape_is_taken(graphs: CudaGraphs) -> None:
-    assert graphs.fitting(3) == Shape(4)
-    assert graphs.fitting(5) is None
+def test_the_smallest_fitting_shape_is_taken() -> None:
+    shapes = [Shape(1, 64), Shape(4, 16), Shape(2, 64), Shape(1, 128)]
+
+    assert smallest(shapes, 1, 20) == Shape(1, 64)
+    assert smallest(shapes, 3, 16) == Shape(4, 16)
+    assert smallest(shapes, 2, 65) is None
 
 
 @pytest.mark.gpu

@@ -1,0 +1,56 @@
+"""Which shapes are captured, and which of them a batch takes: nothing runs that was not captured.
+
+Pure, so that a CPU can prove it: every batch that the scheduler may ask for finds a graph here.
+What would find none is refused at the start (`engine.stages.build`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from engine.graphs import Shape, buckets, smallest
+
+CHUNKS = (1, 2, 3, 4, 8, 12)  # frames of the codec: the ladder's, and 3 for a first chunk
+PROMPTS = (1, 2, 4, 8)  # prompts run together
+TOGETHER = 512  # prompt rows of all of them: beyond, company saves nothing
+PROMPT_TOKENS = (16, 32, 64, 128, 256)
+LONG_PROMPT_TOKENS = (512, 1024, 4096)  # one at a time; cut to what the cache holds
+
+
+def row_shapes(rows: int) -> list[Shape]:
+    """Return the shapes of Talker and predictor steps for up to `rows` works."""
+    return [Shape(each) for each in buckets(rows)]
+
+
+def prompt_shapes(positions: int) -> list[Shape]:
+    """Return the shapes of prefill; the longest is all of a slot's `positions`."""
+    shapes = [Shape(each, tokens) for tokens in PROMPT_TOKENS for each in PROMPTS]
+    shapes = [each for each in shapes if each.rows <= 4 or each.rows * each.tokens <= TOGETHER]
+    shapes += [Shape(1, min(tokens, positions)) for tokens in LONG_PROMPT_TOKENS]
+    return sorted({shape for shape in shapes if shape.tokens <= positions})
+
+
+def grouped(lengths: Sequence[int], shapes: Sequence[Shape]) -> Iterator[tuple[slice, Shape]]:
+    """Divide prompts, in order, into replays: as many together as there is a shape for.
+
+    Args:
+        lengths: rows of each prompt, at most those of the longest shape.
+        shapes: from `prompt_shapes`.
+    """
+    begin = 0
+    while begin < len(lengths):
+        count = max(each for each in PROMPTS if each <= len(lengths) - begin)
+        while (shape := smallest(shapes, count, max(lengths[begin : begin + count]))) is None:
+            count //= 2
+            assert count, f"prefill: longer than what was captured: {lengths[begin]}"
+        yield slice(begin, begin + count), shape
+        begin += count
+
+
+def divided(frames: int, chunks: Sequence[int]) -> list[int]:
+    """Divide a chunk into captured ones, the longest first; 1 is among `chunks`."""
+    parts = []
+    while frames:
+        parts.append(max(each for each in chunks if each <= frames))
+        frames -= parts[-1]
+    return parts
