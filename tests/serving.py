@@ -20,8 +20,8 @@ from queue import Empty, Queue
 ADDRESS = re.compile(r"^playhead listening on (\S+)")
 READY = "playhead ready"
 START_LIMIT = 180.0  # s without a line: a cold import of torch on a busy machine takes most
-STOP_LIMIT = 60.0  # s from SIGTERM to the end
-ANSWER_LIMIT = 60.0  # s for a page
+STOP_LIMIT = 120.0  # s from SIGTERM to the end
+ANSWER_LIMIT = 120.0  # s for a page
 
 
 def installed() -> Path:

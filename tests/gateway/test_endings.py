@@ -271,7 +271,7 @@ async def test_shutdown_closes_idle_sessions_at_once(serve):
 
 
 async def test_shutdown_lets_open_utterances_end(serve):
-    served = await serve(FakeEngine(silent=True), drain=LIMIT)
+    served = await serve(FakeEngine(silent=True), drain=60.0)
     engine = served.engine
     async with greeted(served.voice_url) as wire:
         await wire.send("say", utterance="u", text=TEXT, last=True)
