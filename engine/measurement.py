@@ -14,9 +14,8 @@ from engine.api import Open
 from engine.config import TrimConfig
 from engine.pcm import LeadingSilence
 from engine.playback import PlaybackClock
-from engine.stages import ModelStages
 from engine.utterance import Utterance
-from engine.work import Batch, Stage, Ticket, Work
+from engine.work import Batch, Stage, Stages, Ticket, Work
 
 FRAME_OF_PROMPT = 10  # rows around the text
 FIRST_WORD, WORDS = 300, 500  # text ids that every tokenizer has
@@ -40,7 +39,7 @@ class _Mark:
 class Measurement:
     """Launches of one batch of utterances, timed on the device."""
 
-    def __init__(self, stages: ModelStages, *, on_cuda: bool) -> None:
+    def __init__(self, stages: Stages, *, on_cuda: bool) -> None:
         self._stages = stages
         self._on_cuda = on_cuda
         self._marks: list[_Mark] = []

@@ -19,6 +19,7 @@ from pathlib import Path
 from engine.api import Append, Command, EngineError, Event, Finish, Info, Open
 from engine.config import EngineConfig
 from engine.loop import EngineLoop
+from engine.turnaround import TimedStages, Turnaround
 from engine.watch import Watch
 from engine.work import Stages
 
@@ -38,6 +39,7 @@ class EngineThread:
         config: the engine's configuration.
         deliver: called on the engine thread with the events of one turn, in order.
         died: called on the engine thread if it ends by itself, with the cause.
+        stages: what speaks; by default it is built from the configuration, on the engine thread.
     """
 
     def __init__(
@@ -46,10 +48,13 @@ class EngineThread:
         *,
         deliver: Callable[[list[Event]], None],
         died: Callable[[BaseException], None],
+        stages: Stages | None = None,
     ) -> None:
+        self.turnaround = Turnaround()
         self._config = config
         self._deliver = deliver
         self._died = died
+        self._stages = stages
         self._inbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self._ready = threading.Event()
         self._info: Info | None = None
@@ -87,11 +92,11 @@ class EngineThread:
         try:
             if self._config.trace:
                 self._watch = Watch(Path(self._config.trace))
-            stages = build(self._config)
+            stages = TimedStages(self._stages or build(self._config), time.monotonic)
             loop, outbox = self._prepare(stages)
             self._info = stages.info
             self._ready.set()
-            self._turn_forever(loop, outbox)
+            self._turn_forever(loop, stages, outbox)
         except BaseException as error:  # whatever ends this thread ends the engine: say so once
             if self._ready.is_set() or not isinstance(error, EngineError):
                 logger.exception("engine_died")
@@ -126,12 +131,15 @@ class EngineThread:
         gc.freeze()  # the model lives as long as the process: keep it out of every later collection
         return loop, outbox
 
-    def _turn_forever(self, loop: EngineLoop, outbox: list[Event]) -> None:
+    def _turn_forever(self, loop: EngineLoop, stages: TimedStages, outbox: list[Event]) -> None:
         beat_at = time.monotonic()
         commands: list[Command] = []
         while not self._stopping:
             now = time.monotonic()
+            settles = loop.oldest is not None and loop.oldest.done()
             launched = loop.step(commands, now)
+            if settles and launched:
+                self._turned(time.monotonic() - now, stages.launching, now)
             if now >= beat_at:
                 outbox.append(loop.load(now))
                 beat_at = now + HEARTBEAT
@@ -139,6 +147,12 @@ class EngineThread:
                 self._deliver(list(outbox))
                 outbox.clear()
             commands = self._wait(loop, launched, beat_at)
+
+    def _turned(self, between: float, launching: float, now: float) -> None:
+        """Note a turn that settled one batch and launched the next."""
+        self.turnaround.add(between, launching)
+        if self._watch:
+            self._watch.turned(between, now)
 
     def _wait(self, loop: EngineLoop, launched: bool, beat_at: float) -> list[Command]:
         """Wait for whatever comes first and return the commands that have arrived."""

@@ -15,6 +15,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,7 @@ class Trace:
     def __init__(self, spans: int = SPANS) -> None:
         self.spans: deque[Span] = deque(maxlen=spans)
         self.marks: deque[Mark] = deque(maxlen=spans)
+        self.turns: deque[tuple[float, float]] = deque(maxlen=spans)  # (moment, s of the host)
         self._planned: deque[tuple[float, float]] = deque()  # (moment, predicted) of the flights
 
     def command(self, command: Command, now: float) -> None:
@@ -115,18 +117,28 @@ class Trace:
         elif isinstance(event, Ended):
             self.marks.append(Mark(now, "Ended", event.utterance, event.detail or event.reason))
 
+    def turned(self, between: float, now: float) -> None:
+        """One batch was settled and the next launched, in `between` s of the host's time."""
+        self.turns.append((now, between))
+
     def clear(self) -> None:
         """Forget what is over."""
         self.spans.clear()
         self.marks.clear()
+        self.turns.clear()
 
     def to_chrome(self) -> dict[str, Any]:
         """Return Chrome's trace format: a lane per stage, and one per utterance."""
-        return {"displayTimeUnit": "ms", "traceEvents": list(_entries(self.spans, self.marks))}
+        return {"displayTimeUnit": "ms", "traceEvents": list(self._entries())}
 
     def pieces(self) -> Iterator[str]:
         """Return the same as JSON text in small pieces; what comes later is not among them."""
-        return _joined(_entries(list(self.spans), list(self.marks)))
+        return _joined(self._entries())
+
+    def _entries(self) -> Iterator[dict[str, Any]]:
+        """Return the entries of this moment."""
+        spans, marks, turns = list(self.spans), list(self.marks), list(self.turns)
+        return chain(_entries(spans, marks), map(_counter, turns))
 
 
 class Recorder:
@@ -236,6 +248,17 @@ def _entries(spans: Iterable[Span], marks: Iterable[Mark]) -> Iterator[dict[str,
         for name in span.utterances:
             yield from _lane(lanes, name)
             yield _entry(span, pid=2, tid=lanes[name])
+
+
+def _counter(turn: tuple[float, float]) -> dict[str, Any]:
+    at, between = turn
+    return {
+        "ph": "C",
+        "name": "host between batches",
+        "pid": 1,
+        "ts": at * MICRO,
+        "args": {"ms": between * 1000},
+    }
 
 
 def _lane(lanes: dict[str, int], name: str) -> Iterator[dict[str, Any]]:

@@ -64,6 +64,10 @@ class Watch:
         """An event was emitted."""
         self._trace.event(event, now)
 
+    def turned(self, between: float, now: float) -> None:
+        """One batch was settled and the next launched, in `between` s of the host's time."""
+        self._trace.turned(between, now)
+
     def clear(self) -> None:
         """Forget what was seen so far: it was no listener's."""
         self._trace.clear()

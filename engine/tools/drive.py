@@ -137,15 +137,18 @@ def figures(rate: float, replies: Sequence[Reply]) -> dict[str, Any]:
 
 
 def line(result: dict[str, Any]) -> str:
-    """One load, for reading."""
+    """One load, for reading; `turnaround` is the host's own time between two batches."""
     first, whole = (
         " ".join(f"{key} {_ms(result, f'{kind}_{key}')}" for key in keys)
         for kind, keys in (("first", ("p50", "p95", "p99")), ("whole", ("p50", "p95")))
     )
+    between = " ".join(
+        f"{key} {_between(result['turnaround'][f'between_{key}'])}" for key in ("p50", "p95")
+    )
     return (
         f"{result['rate']:6g}/s  {result['replies']:5d} replies  first sound {first} ms"
         f"  end to end {whole} ms  underruns {result['underruns']} ({result['silence']:.1f} ms)"
-        f"  {result['ends']}"
+        f"  {result['ends']}  host between batches {between} ms"
     )
 
 
@@ -162,9 +165,11 @@ def _measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     results = []
     for rate in map(float, options.rps.split(",")):
         crowd.replies.clear()
+        engine.turnaround.clear()
         _load(engine, crowd, info, rate, options)
         crowd.wait(PATIENCE)
-        results.append(figures(rate, list(crowd.replies.values())))
+        found = figures(rate, list(crowd.replies.values()))
+        results.append(found | {"turnaround": engine.turnaround.figures()})
         print(line(results[-1]), flush=True)
         if crowd.died is not None:
             raise EngineError(f"the engine died: {crowd.died!r}")
@@ -202,6 +207,10 @@ def _percentile(values: Sequence[float], share: float) -> float | None:
 
 def _ms(result: dict[str, Any], key: str) -> str:
     return "-" if result[key] is None else f"{result[key]:.1f}"
+
+
+def _between(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{MILLI * seconds:.2f}"
 
 
 if __name__ == "__main__":

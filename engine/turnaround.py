@@ -1,0 +1,99 @@
+"""The host's own time between two batches: what a device waits for that is not a batch ahead.
+
+It runs from the moment the engine's thread sees that a batch is over until the call that launched
+the next has returned: settling, sending sound, planning, launching. Waiting is not in it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import TYPE_CHECKING
+
+from engine.api import Info, Open
+from engine.work import Batch, Stage, Stages, Ticket
+
+if TYPE_CHECKING:
+    from engine.text.feed import TextFeed
+
+KEPT = 20_000  # turns: two minutes of a busy device
+SHARES = (0.5, 0.95)
+
+
+class Turnaround:
+    """The last turns in which one batch was settled and the next launched."""
+
+    def __init__(self) -> None:
+        self._turns: deque[tuple[float, float]] = deque(maxlen=KEPT)
+
+    def add(self, between: float, launching: float) -> None:
+        """Count a turn of `between` s, of which the call that launched took `launching` s."""
+        self._turns.append((between, launching))
+
+    def clear(self) -> None:
+        """Forget every turn."""
+        self._turns.clear()
+
+    def figures(self) -> dict[str, float | int | None]:
+        """Return their number and nearest-rank percentiles, s; to be asked while the engine idles.
+
+        `between` is all of a turn, `deciding` all but the launching call: on a CPU, that call runs
+        the model.
+        """
+        turns = list(self._turns)
+        found: dict[str, float | int | None] = {"turns": len(turns)}
+        parts = {
+            "between": [between for between, _ in turns],
+            "deciding": [between - launching for between, launching in turns],
+        }
+        for name, values in parts.items():
+            for share in SHARES:
+                found[f"{name}_p{100 * share:.0f}"] = _percentile(values, share)
+        return found
+
+
+class TimedStages:
+    """`Stages` that note how long the call took that launched last.
+
+    Args:
+        clock: s, of the host.
+    """
+
+    def __init__(self, stages: Stages, clock: Callable[[], float]) -> None:
+        self._stages = stages
+        self._clock = clock
+        self.launching = 0.0  # s
+
+    @property
+    def info(self) -> Info:
+        """What the stages speak."""
+        return self._stages.info
+
+    def check(self, options: Open) -> str:
+        """Ask the stages."""
+        return self._stages.check(options)
+
+    def text(self) -> TextFeed:
+        """Ask the stages."""
+        return self._stages.text()
+
+    def rows(self, stage: Stage) -> int:
+        """Ask the stages."""
+        return self._stages.rows(stage)
+
+    def launch(self, batch: Batch) -> Ticket:
+        """Launch, and note how long that took."""
+        began = self._clock()
+        ticket = self._stages.launch(batch)
+        self.launching = self._clock() - began
+        return ticket
+
+    def release(self, slot: int) -> None:
+        """Tell the stages."""
+        self._stages.release(slot)
+
+
+def _percentile(values: Sequence[float], share: float) -> float | None:
+    ordered = sorted(values)
+    return ordered[ceil(share * len(ordered)) - 1] if ordered else None
