@@ -84,7 +84,7 @@ async def serve() -> AsyncIterator[Serve]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualClock:
-    """The time of all sessions: it stands still unless the test moves it, and is looked at often."""
+    """The time of all sessions: it stands unless the test moves it, and is looked at often."""
     clock = VirtualClock(1_000.0)
     for module in (conversation, session, sound_flow, speaking):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock))
