@@ -46,6 +46,14 @@ class DeviceUse:
         self.rows[stage] += rows
         self.missed[stage] += abs(predicted - seconds)
 
+    def absorb(self, other: DeviceUse) -> None:
+        """Count another device's launches as well."""
+        for stage in Stage:
+            self.seconds[stage] += other.seconds[stage]
+            self.launches[stage] += other.launches[stage]
+            self.rows[stage] += other.rows[stage]
+            self.missed[stage] += other.missed[stage]
+
     @property
     def total(self) -> float:
         """Seconds of work."""
@@ -63,6 +71,20 @@ class Report:
         default_factory=list
     )  # s until the next work must start, of honest listeners
     duration: float = 0.0  # s of virtual time
+
+    @classmethod
+    def pooled(cls, reports: Sequence[Report]) -> Report:
+        """Return several simulations as one; what counts per second of time adds up."""
+        device = DeviceUse()
+        for each in reports:
+            device.absorb(each.device)
+        return cls(
+            [reply for each in reports for reply in each.replies],
+            device,
+            [lead for each in reports for lead in each.leads],
+            [slack for each in reports for slack in each.slacks],
+            sum(each.duration for each in reports),
+        )
 
     @property
     def device_seconds(self) -> float:

@@ -57,9 +57,8 @@ def _run(options: argparse.Namespace) -> int:
     rates = options.sweep or [options.rps]
     results: list[dict[str, Any]] = []
     for rate in rates:
-        replies = _arrivals(options, rate)
         for name in options.policy:
-            results.append(_one(options, config, costs, rate=rate, name=name, replies=replies))
+            results.append(_one(options, config, costs, rate=rate, name=name))
             if not options.json:
                 tables.progress(results[-1])
     _show(options, results)
@@ -73,14 +72,22 @@ def _one(
     *,
     rate: float,
     name: str,
-    replies: list[Arrival],
 ) -> dict[str, Any]:
-    """Simulate one policy at one rate."""
+    """Simulate one policy at one rate, with one seed or several; the first is watched."""
     trace = Trace() if options.trace or options.timeline else None
     recorder = Recorder() if options.record else None
     began = time.process_time()
     observers: list[Observer] = [each for each in (trace, recorder) if each]
-    report = simulate(options, config, costs, name=name, replies=replies, observers=observers)
+    reports = []
+    for seed in range(options.seed, options.seed + options.seeds):
+        replies = _arrivals(options, rate, seed)
+        reports.append(
+            simulate(
+                options, config, costs, name=name, replies=replies, seed=seed, observers=observers
+            )
+        )
+        observers = []
+    report = Report.pooled(reports)
     taken = time.process_time() - began
     if trace and options.trace:
         options.trace.write_text(json.dumps(trace.to_chrome()), encoding="utf-8")
@@ -93,6 +100,7 @@ def _one(
         "listeners": options.listeners,
         "rps": rate,
         "seed": options.seed,
+        "seeds": options.seeds,
         "engines": options.engines,
     }
     speed = {"times_real_time": round(report.duration / max(taken, 1e-9), 1)}
@@ -106,6 +114,7 @@ def simulate(
     *,
     name: str,
     replies: Sequence[Arrival],
+    seed: int,
     observers: Sequence[Observer] = (),
 ) -> Report:
     """Run one policy over one load."""
@@ -123,7 +132,7 @@ def simulate(
         listens=entrant.listens,
         watch_slack=options.slack,
         hiccups=options.hiccups,
-        seed=options.seed,
+        seed=seed,
         observers=observers,
     )
     return simulation.run()
@@ -154,12 +163,12 @@ def _show(options: argparse.Namespace, results: list[dict[str, Any]]) -> None:
         tables.comparison(results)
 
 
-def _arrivals(options: argparse.Namespace, rate: float) -> list[Arrival]:
+def _arrivals(options: argparse.Namespace, rate: float, seed: int) -> list[Arrival]:
     replies = arrivals(
         rate,
         options.duration,
         population=POPULATIONS[options.listeners],
-        seed=options.seed,
+        seed=seed,
         pattern=PATTERNS[options.arrivals],
         characters=options.characters,
     )
@@ -204,6 +213,7 @@ def parser() -> argparse.ArgumentParser:
     add("--rps", type=float, default=20.0, help="replies a second (20); 0: only bursts")
     add("--duration", type=float, default=30.0, help="seconds of arrivals (30)")
     add("--seed", type=int, default=7, help="of arrivals, listeners and networks (7)")
+    add("--seeds", type=int, default=1, help="runs, each with the next seed, as one (1)")
     add("--listeners", choices=list(POPULATIONS), default="plain", help="who listens (plain)")
     add(
         "--policy",

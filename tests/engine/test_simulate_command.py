@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,20 @@ def test_json_carries_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
     assert figures["gpu_seconds_per_heard_second"] > 0
     assert {"refused", "mean_lead", "gpu_seconds_wasted", "goodput"} <= set(figures)
     assert figures["stages"]["talker"]["prediction_error"] < 0.2
+
+
+def test_seeds_are_taken_together(capsys: pytest.CaptureFixture[str]) -> None:
+    def figures(*options: str) -> dict[str, Any]:
+        main(["--rps", "3", "--duration", "3", "--json", *options])
+        return dict(json.loads(capsys.readouterr().out))
+
+    one, other = figures("--seed", "7"), figures("--seed", "8")
+    both = figures("--seed", "7", "--seeds", "2")
+
+    for name in ("replies", "heard_seconds", "gpu_seconds", "seconds"):
+        assert both[name] == pytest.approx(one[name] + other[name], abs=1e-4)
+    launches = [each["stages"]["talker"]["launches"] for each in (one, other, both)]
+    assert launches[2] == launches[0] + launches[1]
 
 
 def test_tables_show_each_policy(capsys: pytest.CaptureFixture[str]) -> None:
