@@ -145,6 +145,7 @@ class Speaking:
         return speech
 
     async def _run(self, speech: Speech) -> None:
+        self.sound.prepare()  # the engine is at work meanwhile
         async for event in speech:
             if isinstance(event, Status):
                 self._tell_status(event)
