@@ -49,7 +49,7 @@ def fate(character: str) -> Fate:
     """What becomes of a code point that no markup rule took.
 
     `gap`: removed, but keeps its neighbours apart (emoji, box drawings); `pause`: a comma's
-    worth (arrows, bullets).
+    worth (arrows, bullets). A mark that comes by itself is dropped: it has nothing to stand on.
     """
     if character in "\n\u0085\u2028\u2029":
         return "newline"
@@ -62,7 +62,7 @@ def fate(character: str) -> Fate:
     category = unicodedata.category(character)
     if category == "So":
         return "keep" if character in _SPOKEN_SYMBOLS else "gap"
-    return "drop" if category[0] == "C" or category[0] == "M" else "keep"
+    return "drop" if category[0] == "C" or is_mark(character) else "keep"
 
 
 def compose(cluster: str) -> str:

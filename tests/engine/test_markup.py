@@ -2,7 +2,7 @@ import unicodedata
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.text.layout import joined
@@ -198,6 +198,7 @@ def test_cuts_do_not_matter(text, places):
 
 
 @given(texts)
+@example("*ᄒ*ᅡ")  # a vowel that markup parts from its consonant
 def test_result_is_clean(text):
     said = clean(text)
 
