@@ -79,9 +79,18 @@ class LeadingSilence:
         return held
 
     def _listen(self, pcm: bytes) -> None:
-        packets = len(pcm) // PACKET_BYTES
-        loud = np.flatnonzero(_powers(pcm[: packets * PACKET_BYTES]) >= self._threshold)
-        self._quiet = packets - 1 - int(loud[-1]) if len(loud) else self._quiet + packets
+        """Count silent packets from the end: the last frame of most chunks is loud."""
+        end = len(pcm) // PACKET_BYTES * PACKET_BYTES
+        quiet = 0
+        while end > 0:
+            begin = max(0, end - FRAME_BYTES)
+            powers = _powers(pcm[begin:end])
+            loud = np.flatnonzero(powers >= self._threshold)
+            if len(loud):
+                self._quiet = quiet + len(powers) - 1 - int(loud[-1])
+                return
+            quiet, end = quiet + len(powers), begin
+        self._quiet += quiet
 
     def _look(self) -> None:
         """Count silent packets until the onset or until no more may be removed."""

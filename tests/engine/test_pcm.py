@@ -164,3 +164,17 @@ def test_silence_at_the_end_is_measured_across_chunks() -> None:
     assert listening.quiet == pytest.approx(0.16)
     listening.push(tone(1), last=False)
     assert listening.quiet == 0
+
+
+@given(
+    chunks=st.lists(st.tuples(st.integers(0, 13), st.integers(0, 13)), min_size=1, max_size=4),
+)
+def test_silence_at_the_end_is_measured_across_frames_and_chunks(
+    chunks: list[tuple[int, int]],
+) -> None:
+    listening, behind = LeadingSilence(TrimConfig()), 0
+
+    for loud, quiet in chunks:
+        listening.push(tone(loud) + silence(quiet), last=False)
+        behind = quiet if loud else behind + quiet
+        assert listening.quiet == pytest.approx(behind / SECOND)
