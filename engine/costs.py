@@ -34,7 +34,7 @@ class CostModel:
     def __init__(self) -> None:
         self.version = 0  # counts the measurements that changed predictions
         self._means: dict[Stage, dict[Size, float]] = {stage: {} for stage in Stage}
-        self._predicted: dict[tuple[Stage, int, int], float] = {}  # until the next measurement
+        self._predicted: dict[Stage, dict[Size, float]] = {stage: {} for stage in Stage}
         self._paths: dict[tuple[Stage, int, int], float] = {}
 
     def learn(self, stage: Stage, rows: int, frames: int, seconds: float) -> None:
@@ -47,15 +47,15 @@ class CostModel:
         if known and abs(moved - mean) < NOTICEABLE * mean:
             return
         self.version += 1
-        self._predicted.clear()
+        self._predicted[stage].clear()
         self._paths.clear()
 
     def predict(self, stage: Stage, rows: int = 1, frames: int = 1) -> float:
         """Return the expected duration of a launch, s."""
-        key = (stage, rows, frames)
-        seconds = self._predicted.get(key)
+        known, size = self._predicted[stage], (rows, frames)
+        seconds = known.get(size)
         if seconds is None:
-            seconds = self._predicted[key] = self._estimate(stage, _size(rows, frames))
+            seconds = known[size] = self._estimate(stage, _size(rows, frames))
         return seconds
 
     def until_sound(self, stage: Stage, rows: int = 1, frames: int = 1) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 from engine.costs import CostModel
 from engine.work import Batch, Observer, Outcome, Stages, Ticket, Work
@@ -13,8 +13,7 @@ from engine.work import Batch, Observer, Outcome, Stages, Ticket, Work
 IN_FLIGHT = 2  # batches: the device has the next while the host settles the last
 
 
-@dataclass(frozen=True, slots=True)
-class Flight:
+class Flight(NamedTuple):
     """A launched batch and when it was launched."""
 
     batch: Batch

@@ -127,13 +127,14 @@ def _tone(cycles: int) -> bytes:
 
 
 def _outcome(work: Work) -> Outcome:
-    utterance = work.utterance
-    options = utterance.options
+    if work.stage is Stage.PREDICTOR:
+        return GOES_ON
+    utterance, options = work.utterance, work.utterance.options
     if utterance.frame >= 2 and options.voice.lower() == "poison":
         return FAILED
     if work.stage is Stage.CODEC:
         return Outcome(pcm=tone(options.seed) * work.frames)
-    if work.stage is Stage.PREDICTOR or utterance.segment is None:
+    if utterance.segment is None:
         return GOES_ON
     characters = utterance.segment.text_to - utterance.segment.text_from
     length = max(MIN_FRAMES, round(characters * FRAMES_PER_CHARACTER))

@@ -37,8 +37,7 @@ class Work(NamedTuple):
     latest_start: float  # s on the loop's clock: start later and the listener hears silence
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """Works of one stage launched together; codec works share `frames`."""
 
     stage: Stage

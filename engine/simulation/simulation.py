@@ -41,6 +41,7 @@ class Engine:
         self.load: Load | None = None
         self.opened = 0  # since that load
         self.next_at = inf  # s: when the device or time alone will make something happen
+        self._in_flight = False
 
     def step(self, now: float) -> None:
         """Take a turn if there is reason to.
@@ -48,12 +49,13 @@ class Engine:
         Like the engine's thread, which waits for the device while a launch is in flight and looks
         at its commands afterwards.
         """
-        if self.next_at > now and (self.loop.oldest or not self.commands):
+        if self.next_at > now and (self._in_flight or not self.commands):
             return
         commands, self.commands = self.commands, []
         while self.loop.step(commands, now):
             commands = []
         oldest = self.loop.oldest
+        self._in_flight = oldest is not None
         if oldest is None:
             self.next_at = self.loop.wake_at(now)
         else:
