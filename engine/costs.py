@@ -47,7 +47,8 @@ class CostModel:
         if known and abs(moved - mean) < NOTICEABLE * mean:
             return
         self.version += 1
-        self._predicted[stage].clear()
+        for predicted in self._predicted.values():
+            predicted.clear()  # of every stage: unnoticed moves add up
         self._paths.clear()
 
     def predict(self, stage: Stage, rows: int = 1, frames: int = 1) -> float:

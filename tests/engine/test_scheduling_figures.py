@@ -31,7 +31,8 @@ def test_page_shows_every_policy() -> None:
 def test_figures_are_those_of_the_present_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
     """A sample, for time: who changes the scheduler prints the whole page again."""
     rates = ["20", "100"]  # alone, and in a crowd
-    main(["--costs", "h200", "--sweep", ",".join(rates), "--duration", "3", "--json"])
+    load = ["--sweep", ",".join(rates), "--duration", "3", "--seeds", "5"]
+    main(["--costs", "h200", *load, "--json"])
 
     measured = json.loads(capsys.readouterr().out)
     assert [shown("p95 first sound, ms:", rate) for rate in rates] == [
