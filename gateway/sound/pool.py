@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import math
 import os
+import sys
 import threading
 import time
 from concurrent.futures import Future
@@ -18,6 +19,8 @@ from queue import PriorityQueue
 from gateway.sound.opus import PACKET_BYTES, OpusEncoder
 
 TURN_BYTES = 4 * PACKET_BYTES  # of PCM encoded before somebody else may go first: 0.5 ms of work
+NICENESS = 10  # SCHED_IDLE would be quicker, but may stand still holding the interpreter's lock
+URGENT = 0.1  # s until a listener runs dry: less, and a short sound is encoded where it stands
 
 
 class EncoderPool:
@@ -27,17 +30,18 @@ class EncoderPool:
     """
 
     def __init__(self, threads: int) -> None:
-        """`threads`: 0 leaves one core to the event loop, and takes at most four."""
+        """`threads`: 0 is one per core, at most four."""
         self._jobs: PriorityQueue[tuple[float, int, _Job | None]] = PriorityQueue()
         self._numbers = itertools.count()  # equally urgent jobs keep their order
-        self._threads = threads or min(4, max(1, (os.cpu_count() or 1) - 1))
+        self._threads = threads or min(4, os.cpu_count() or 1)
         for _ in range(self._threads):
             threading.Thread(target=self._work, name="opus", daemon=True).start()
 
     async def encode(self, encoder: OpusEncoder, pcm: bytes, *, last: bool = False) -> list[bytes]:
         """The packets that `pcm` completes; if it is the `last`, all packets there will be."""
-        if not encoder.samples and not last and len(pcm) <= TURN_BYTES:
-            return encoder.encode(pcm)  # somebody waits in silence, and a thread would take longer
+        now = time.monotonic()
+        if not last and len(pcm) <= TURN_BYTES and encoder.dry_at(now) - now < URGENT:
+            return encoder.encode(pcm)  # half a millisecond; a thread may take longer to be there
         job = _Job(encoder, pcm, last)
         self._put(job)
         return await asyncio.wrap_future(job.done)
@@ -52,6 +56,8 @@ class EncoderPool:
         self._jobs.put((due, next(self._numbers), job))
 
     def _work(self) -> None:
+        if sys.platform == "linux":  # of this thread alone; elsewhere it would be the process
+            os.nice(NICENESS)
         while job := self._jobs.get()[-1]:
             if job.turn():
                 self._put(job)

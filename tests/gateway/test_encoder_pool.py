@@ -75,7 +75,7 @@ async def test_who_would_run_dry_first_goes_before_the_rest_of_a_long_one(
     assert turns == ["rich", "poor", "rich", "poor", "rich", "rich"]
 
 
-async def test_first_frame_waits_for_no_thread(pool: EncoderPool) -> None:
+async def test_frame_of_who_is_nearly_dry_waits_for_no_thread(pool: EncoderPool) -> None:
     turns: list[str] = []
     go = threading.Event()
     slow = Noted("slow", due=0.0, turns=turns, go=go)
