@@ -99,13 +99,13 @@ class Utterance:
     def next_stage(self) -> Stage | None:
         """Return what the generation lane could launch now; None: resting, starved or finished."""
         segment = self.segment
-        if segment is None or self._finished or self._limit:
+        if segment is None or self._finished:
             return None
         if not self._prompted:
             return Stage.PREFILL
         if self.mid_frame:
-            return Stage.PREDICTOR
-        if self.awaits_code or segment.starved(self._drawn):
+            return Stage.PREDICTOR  # at a limit too: it is met once no frame is half made
+        if self._limit or self.awaits_code or segment.starved(self._drawn):
             return None
         return Stage.TALKER
 

@@ -226,3 +226,19 @@ def test_speech_that_turned_into_room_tone_is_run_away() -> None:
     assert each.next_stage() is None
     each.farewell()
     assert each.ended and each.ended.reason == "runaway"
+
+
+def test_frame_half_made_when_speech_ran_away_is_finished() -> None:
+    each = utterance(segment())
+    each._trim, each._quiet_limit = Quiet(), 2.5
+    speak(each, 3)
+    run(each, Stage.TALKER)
+
+    decode(each, 3)
+
+    assert each.next_stage() is Stage.PREDICTOR
+    run(each, Stage.PREDICTOR)
+    assert each.next_stage() is None
+    decode(each, 1)
+    each.farewell()
+    assert each.ended and each.ended.reason == "runaway"
