@@ -41,7 +41,9 @@ class PlaybackClock:
         self._delay = 0.0
         self._true_at = -inf  # when `_rendered` was true; -inf: never reported
         self._heard_at = -inf  # when the report arrived
-        self._dry_told = -inf  # the estimate when a report last moved it
+        self._dry_told = (
+            -inf
+        )  # the estimate when a report last moved it; -inf: sound was sent since
         self._closed_at = inf  # cancelled or failed: nothing sounds afterwards
 
     # ------------------------------------------------------------- facts
@@ -50,19 +52,21 @@ class PlaybackClock:
         """Count sound that leaves for the listener."""
         self._dry_open = max(self._dry_open, now) + seconds
         self.sent += seconds
+        self._dry_told = -inf
 
     def reported(self, rendered: float, state: PlaybackState, delay: float, now: float) -> bool:
         """Take the listener's word that `rendered` s had sounded `delay` s ago.
 
-        Returns whether that moved the estimate.
+        Returns whether that moved the estimate. Another state always does: a pause and an end have
+        the same estimate, but whoever is queued behind hears of the one and not of the other.
         """
         self._rendered = max(self._rendered, min(rendered, self.sent))
-        self._state = state
+        turned, self._state = state != self._state, state
         self._delay = delay
         self._true_at = now - delay
         self._heard_at = now
         dry = self.dry_at(now)
-        if dry == self._dry_told or abs(dry - self._dry_told) < NOTICEABLE:
+        if not turned and (dry == self._dry_told or abs(dry - self._dry_told) < NOTICEABLE):
             return False
         self._dry_told = dry
         return True
@@ -103,10 +107,10 @@ class PlaybackClock:
 
     def changes_at(self, now: float) -> float:
         """Return when the estimate changes by time alone, s; `inf` if only facts change it."""
-        if self._heard_at == -inf or self._state not in ("paused", "waiting"):
-            return inf
-        ends = self._heard_at + PAUSE_BELIEVED
-        return ends if ends > now else inf
+        stands = self._state in ("paused", "waiting")
+        ends = self._heard_at + PAUSE_BELIEVED if stands else inf
+        own = ends if ends > now else inf
+        return own if self._after is None else min(own, self._after.changes_at(now))
 
     def model(self, now: float) -> PlayheadModel:
         """Name what the estimate rests on."""

@@ -1,5 +1,6 @@
 """The loop in virtual time: commands in, events out, on pretended stages."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from math import inf
 
@@ -23,6 +24,7 @@ from engine.api import (
 from engine.config import EngineConfig, ModelConfig
 from engine.loop import EngineLoop
 from engine.silent import SilentStages, tone
+from engine.utterance import Trim
 from engine.work import Stage
 from tests.engine.speaking import NoTrim
 
@@ -32,7 +34,9 @@ TEXT = "This is a sentence of about fifty characters, no more."
 class Bench:
     """A loop, its device and a clock that only moves when told."""
 
-    def __init__(self, *, slots: int = 4, cost: float = 0.001) -> None:
+    def __init__(
+        self, *, slots: int = 4, cost: float = 0.001, trim: Callable[[], Trim] = NoTrim
+    ) -> None:
         self.now = 0.0
         self.launches: list[tuple[Stage, int, int]] = []
         self.events: list[Event] = []
@@ -42,7 +46,7 @@ class Bench:
         stages = SilentStages(
             slots=slots, rows=32, clock=lambda: self.now, sleep=self._sleep, costs=self._launched
         )
-        self.loop = EngineLoop(stages, config, emit=self._emitted, trim=NoTrim)
+        self.loop = EngineLoop(stages, config, emit=self._emitted, trim=trim)
 
     def do(self, *commands: Command, until: float = 0.0) -> None:
         """Apply commands and let time pass until `until` or until nothing is left to do."""

@@ -95,6 +95,34 @@ def test_resumed_listener_has_a_deadline_again() -> None:
     assert listener.dry_at(20.0) == pytest.approx(20.0 + 1.5 - CLIENT_WORK)
 
 
+def test_report_moves_the_estimate_only_if_it_tells_something_new() -> None:
+    listener = playing()
+
+    assert listener.reported(0.5, "playing", 0.0, 10.6)
+    assert not listener.reported(0.6, "playing", 0.0, 10.7)
+    assert listener.reported(0.6, "playing", 0.0, 10.9)
+
+
+def test_report_after_sound_counts_though_it_tells_the_estimate_of_the_one_before() -> None:
+    listener = playing()
+    listener.reported(0.3, "playing", 0.0, 10.6)
+    told = listener.dry_at(10.6)
+
+    listener.audio_sent(0.16, 10.7)
+
+    assert listener.reported(0.3, "playing", 0.13, 10.7), "late by as much as was sent since"
+    assert listener.dry_at(10.7) == pytest.approx(told)
+
+
+def test_end_after_a_pause_counts_for_those_queued_behind() -> None:
+    listener = playing()
+    listener.reported(0.5, "paused", 0.0, 10.5)
+    assert not listener.reported(0.5, "paused", 0.0, 11.0)
+
+    assert listener.reported(2.0, "ended", 0.0, 14.0)
+    assert listener.ends_at(14.0) == 14.0
+
+
 def test_queued_utterance_is_due_when_its_predecessor_ends() -> None:
     first = playing()
     second = clock(after=first)
@@ -111,6 +139,16 @@ def test_queued_utterance_waits_while_its_predecessor_is_paused() -> None:
     first.reported(0.5, "paused", 0.0, 10.5)
 
     assert second.dry_at(10.6) == inf
+
+
+def test_pause_of_a_predecessor_runs_out_for_those_behind_too() -> None:
+    first = playing()
+    second = clock(after=first)
+
+    first.reported(0.5, "paused", 0.0, 10.5)
+
+    assert second.changes_at(10.6) == 10.5 + PAUSE_BELIEVED
+    assert second.dry_at(10.5 + PAUSE_BELIEVED) < inf
 
 
 def test_queued_utterance_is_due_at_once_when_its_predecessor_is_stopped() -> None:
