@@ -136,5 +136,8 @@ class PlaybackClock:
         assert self._after is not None
         ends_at = self._after.ends_at(now)
         if ends_at <= now and self._after.complete:
-            self._after = None  # heard: let go of the chain
+            self._after = None  # heard: let go of the chain, but nothing sounded before its end
+            self._due = max(self._due, ends_at)
+            if self.sent:
+                self._dry_open = max(self._dry_open, ends_at + self.sent)
         return ends_at

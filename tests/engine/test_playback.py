@@ -132,6 +132,19 @@ def test_queued_utterance_is_due_when_its_predecessor_ends() -> None:
     assert second.dry_at(10.3) == pytest.approx(12.5)
 
 
+@pytest.mark.parametrize("sent", [0.0, 1.5])
+def test_sound_of_a_queued_utterance_counts_from_the_end_of_its_predecessor(sent: float) -> None:
+    first = playing()
+    second = clock(after=first)
+    if sent:
+        second.audio_sent(sent, 10.2)
+
+    first.complete = True
+
+    for now in (12.1, 12.2, 20.0):
+        assert second.dry_at(now) == pytest.approx(12.0 + sent)
+
+
 def test_queued_utterance_waits_while_its_predecessor_is_paused() -> None:
     first = playing()
     second = clock(after=first)
