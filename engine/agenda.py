@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from math import inf
+from typing import TypeVar
 
 from engine.utterance import Utterance
 from engine.work import Stage, Work
 
 Entry = tuple[float, int, int, Work]  # key, slot, number of the look, work
 Timer = tuple[float, int, int, Utterance]  # moment, slot, number of the look, utterance
+Item = TypeVar("Item", Entry, Timer)
 
 SWEEP_AT = 64  # outdated entries a heap may hold, beside two for each slot
 
@@ -44,15 +46,11 @@ class Agenda:
 
     def add(self, heap: list[Entry], key: float, work: Work, look: int) -> None:
         """Put work in its place."""
-        heappush(heap, (key, work.utterance.slot, look, work))
-        if len(heap) > 2 * len(self._looks) + SWEEP_AT:
-            looks = self._looks
-            heap[:] = [entry for entry in heap if looks[entry[1]] == entry[2]]
-            heapify(heap)
+        self._push(heap, (key, work.utterance.slot, look, work))
 
     def remind(self, utterance: Utterance, moment: float, look: int) -> None:
         """Look again at that moment, unless something happens to the utterance before."""
-        heappush(self._timers, (moment, utterance.slot, look, utterance))
+        self._push(self._timers, (moment, utterance.slot, look, utterance))
 
     def first(self, heap: list[Entry]) -> Entry | None:
         """Return a heap's first entry that counts."""
@@ -79,3 +77,11 @@ class Agenda:
         while timers and looks[timers[0][1]] != timers[0][2]:
             heappop(timers)
         return timers[0][0] if timers else inf
+
+    def _push(self, heap: list[Item], item: Item) -> None:
+        """Add to a heap, and sweep it if most of it must be void."""
+        heappush(heap, item)
+        if len(heap) > 2 * len(self._looks) + SWEEP_AT:
+            looks = self._looks
+            heap[:] = [each for each in heap if looks[each[1]] == each[2]]
+            heapify(heap)
