@@ -93,7 +93,7 @@ class Scheduler:
             return Batch(stage, works)
         if latest == inf:
             works += self._take(agenda.resting[stage], anchor, room - len(works), now)
-        if stage is Stage.TALKER:
+        if stage is Stage.TALKER and len(works) != self._pace.fellows:
             self._pace = Pace(self._config, self._costs, len(works))
         return Batch(stage, works)
 
