@@ -1,7 +1,8 @@
 """The host's own time between two batches: what a device waits for that is not a batch ahead.
 
-It runs from the moment the engine's thread sees that a batch is over until the call that launched
-the next has returned: settling, sending sound, planning, launching. Waiting is not in it.
+It runs from the moment the engine's thread sees that a batch is over until the next is launched and
+counted: settling, planning, launching, looking anew at those in it. Waiting is not in it, nor is
+handing the sound on, which comes after the launch.
 """
 
 from __future__ import annotations
