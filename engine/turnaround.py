@@ -8,11 +8,11 @@ handing the sound on, which comes after the launch.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from math import ceil
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine.api import Info, Open
+from engine.percentile import percentile
 from engine.work import Batch, Stage, Stages, Ticket
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Turnaround:
         }
         for name, values in parts.items():
             for share in SHARES:
-                found[f"{name}_p{100 * share:.0f}"] = _percentile(values, share)
+                found[f"{name}_p{100 * share:.0f}"] = percentile(values, share) if turns else None
         return found
 
 
@@ -93,8 +93,3 @@ class TimedStages:
     def release(self, slot: int) -> None:
         """Tell the stages."""
         self._stages.release(slot)
-
-
-def _percentile(values: Sequence[float], share: float) -> float | None:
-    ordered = sorted(values)
-    return ordered[ceil(share * len(ordered)) - 1] if ordered else None

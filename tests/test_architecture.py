@@ -24,7 +24,7 @@ PURE = {  # no device, no thread, no clock: the same code runs in virtual time
     "engine.playback",
     *("engine.scheduler", "engine.agenda", "engine.pace", "engine.costs", "engine.admission"),
     *("engine.slots", "engine.loop", "engine.flights"),
-    *("engine.register", "engine.placement", "engine.silent"),
+    *("engine.register", "engine.placement", "engine.silent", "engine.percentile"),
     *("engine.simulation", "engine.simulation.arrivals", "engine.simulation.conversation"),
     *("engine.simulation.costs", "engine.simulation.listeners", "engine.simulation.network"),
     *("engine.simulation.replay", "engine.simulation.report", "engine.simulation.simulation"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import ceil, nan
+from math import nan
 from typing import Any
 
+from engine.percentile import percentile
 from engine.simulation.arrivals import Arrival
 from engine.work import Stage
 
@@ -181,12 +182,6 @@ class Report:
             for key, replies in owned.items()
             if len(owned) > 1
         }
-
-
-def percentile(values: Iterable[float], share: float) -> float:
-    """Return the nearest-rank percentile; `nan` of nothing."""
-    ordered = sorted(values)
-    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else nan
 
 
 def _shares(values: Iterable[float]) -> dict[str, float | None]:

@@ -15,13 +15,13 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from engine.api import SAMPLE_RATE, Append, Audio, Ended, EngineError, Event, Finish, Info, Open
 from engine.config import EngineConfig, ModelConfig
+from engine.percentile import percentile
 from engine.simulation.listeners import Player
 from engine.thread import EngineThread
 
@@ -200,9 +200,8 @@ def _load(
 
 
 def _percentile(values: Sequence[float], share: float) -> float | None:
-    """By nearest rank, in ms; None of nothing."""
-    ranked = sorted(values)
-    return MILLI * ranked[ceil(share * len(ranked)) - 1] if ranked else None
+    """In ms; None of nothing."""
+    return MILLI * percentile(values, share) if values else None
 
 
 def _ms(result: dict[str, Any], key: str) -> str:
