@@ -41,9 +41,7 @@ class PlaybackClock:
         self._delay = 0.0
         self._true_at = -inf  # when `_rendered` was true; -inf: never reported
         self._heard_at = -inf  # when the report arrived
-        self._dry_told = (
-            -inf
-        )  # the estimate when a report last moved it; -inf: sound was sent since
+        self._dry_told = -inf  # the estimate when a report last moved it; -inf: sound came since
         self._closed_at = inf  # cancelled or failed: nothing sounds afterwards
 
     # ------------------------------------------------------------- facts
@@ -125,7 +123,7 @@ class PlaybackClock:
             return -inf
         unheard = self.sent - self._rendered
         if self._state == "ended":
-            return inf if unheard <= 0 else -inf
+            return inf if unheard <= 0 and self.complete else -inf
         if self._state == "paused":
             return inf if now < self._heard_at + PAUSE_BELIEVED else -inf
         if self._state == "waiting":

@@ -205,3 +205,14 @@ def test_no_report_makes_a_deadline_earlier_than_open_loop(
         liar.reported(rendered, state, delay, now)  # type: ignore[arg-type]
 
         assert liar.dry_at(now) >= silent.dry_at(now)
+
+
+def test_an_end_is_believed_only_of_what_is_complete() -> None:
+    clock = PlaybackClock(0.0, patience=0.06, acks=True)
+    clock.audio_sent(1.0, 1.0)
+
+    clock.reported(1.0, "ended", 0.0, 2.0)
+    assert clock.dry_at(2.0) == pytest.approx(2.0), "more was to come: as if nothing was said"
+
+    clock.complete = True
+    assert clock.dry_at(2.0) == inf
