@@ -68,6 +68,16 @@ class SchedulerConfig:
     reserve: float = 0.08  # s of sound that every listener keeps ahead, as admission predicts
     hold: float = 0.15  # s a newcomer waits for room before it is refused
 
+    def __post_init__(self) -> None:
+        """Refuse what nothing can be planned by. Raises ConfigError."""
+        ladder = list(self.chunk_ladder)
+        if not ladder or ladder[0] < 1 or ladder != sorted(set(ladder)):
+            raise ConfigError(f"`chunk_ladder`: want rising numbers from 1 on, got: {ladder}")
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            if value is not self.chunk_ladder and value < 0:
+                raise ConfigError(f"`{each.name}`: want 0 or more, got: {value:g}")
+
 
 @dataclass(frozen=True, slots=True)
 class TrimConfig:
