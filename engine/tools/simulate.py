@@ -10,8 +10,9 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -210,10 +211,12 @@ def parser() -> argparse.ArgumentParser:
     parser_ = argparse.ArgumentParser(prog="playhead simulate", description=__doc__.split("\n")[0])
     add = parser_.add_argument
     names = ", ".join
-    add("--rps", type=float, default=20.0, help="replies a second (20); 0: only bursts")
-    add("--duration", type=float, default=30.0, help="seconds of arrivals (30)")
+    add("--rps", type=_number(float, 0), default=20.0, help="replies a second (20); 0: only bursts")
+    add("--duration", type=_number(float, 0), default=30.0, help="seconds of arrivals (30)")
     add("--seed", type=int, default=7, help="of arrivals, listeners and networks (7)")
-    add("--seeds", type=int, default=1, help="runs, each with the next seed, as one (1)")
+    add(
+        "--seeds", type=_number(int, 1), default=1, help="runs, each with the next seed, as one (1)"
+    )
     add("--listeners", choices=list(POPULATIONS), default="plain", help="who listens (plain)")
     add(
         "--policy",
@@ -226,17 +229,31 @@ def parser() -> argparse.ArgumentParser:
         "--burst",
         action="append",
         nargs=2,
-        type=float,
+        type=_number(float, 0),
         default=[],
         metavar=("AT", "COUNT"),
         help="replies at one moment besides; may be repeated",
     )
-    add("--characters", type=float, default=CHARACTERS, help="mean length of a text (68)")
-    add("--keys", type=int, default=0, help="owners the replies belong to in turn")
-    add("--engines", type=int, default=1, help="devices (1)")
+    add(
+        "--characters",
+        type=_number(float, 1),
+        default=CHARACTERS,
+        help="mean length of a text (68)",
+    )
+    add("--keys", type=_number(int, 0), default=0, help="owners the replies belong to in turn")
+    add("--engines", type=_number(int, 1), default=1, help="devices (1)")
     add("--costs", type=Path, help="launch times: a file, or a name in configs/costs such as h200")
-    add("--max-lead", type=float, help="seconds for everyone, 0: no limit; else the policy's own")
-    add("--hiccups", type=float, default=0.0, help="spread of launch times, as a share (0)")
+    add(
+        "--max-lead",
+        type=_number(float, 0),
+        help="seconds for everyone, 0: no limit; else the policy's own",
+    )
+    add(
+        "--hiccups",
+        type=_number(float, 0),
+        default=0.0,
+        help="spread of launch times, as a share (0)",
+    )
     add("--slack", action="store_true", help="sample every reply's slack as well")
     add("--sweep", type=_rates, metavar="RATES", help="rates instead of --rps, such as 1,10,100")
     add("--config", type=Path, help="configuration file; its [engine] tables count")
@@ -250,8 +267,20 @@ def parser() -> argparse.ArgumentParser:
     return parser_
 
 
+def _number(kind: Callable[[str], float], least: float) -> Callable[[str], float]:
+    """Return what reads an option: a finite number of at least `least`."""
+
+    def number(text: str) -> float:
+        value = kind(text)
+        if not least <= value < inf:
+            raise argparse.ArgumentTypeError(f"want {least:g} or more, got: {text}")
+        return value
+
+    return number
+
+
 def _rates(text: str) -> list[float]:
-    return [float(each) for each in text.split(",")]
+    return [_number(float, 0)(each) for each in text.split(",")]
 
 
 if __name__ == "__main__":

@@ -64,7 +64,8 @@ def detail(figures: Figures) -> None:
     comparison([figures])
     heard = Table("what was heard", "")
     for name, text in REPLY_ROWS.items():
-        heard.add_row(text, f"{figures[name]:g}")
+        value = figures[name]
+        heard.add_row(text, "–" if value is None else f"{value:g}")
     out.print(heard)
     stages = Table("stage", "launches", "mean rows", "GPU s", "prediction off by")
     for stage, use in figures["stages"].items():

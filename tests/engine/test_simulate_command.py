@@ -38,6 +38,24 @@ def test_seeds_are_taken_together(capsys: pytest.CaptureFixture[str]) -> None:
     assert launches[2] == launches[0] + launches[1]
 
 
+@pytest.mark.parametrize(
+    "option",
+    ["--seeds=0", "--engines=0", "--rps=-1", "--rps=inf", "--sweep=1,nan", "--duration=inf"],
+)
+def test_a_load_that_cannot_be_is_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([*SHORT, option])
+
+    assert "or more, got: " in capsys.readouterr().err
+
+
+def test_nobody_who_speaks_has_no_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(["--rps", "0"])
+
+    assert status == 0
+    assert "–" in capsys.readouterr().out
+
+
 def test_tables_show_each_policy(capsys: pytest.CaptureFixture[str]) -> None:
     main([*SHORT, "--policy", "all"])
 
