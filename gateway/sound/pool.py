@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import PriorityQueue
 
 from gateway.sound.opus import PACKET_BYTES, OpusEncoder
@@ -57,7 +58,8 @@ class EncoderPool:
 
     def _work(self) -> None:
         if sys.platform == "linux":  # of this thread alone; elsewhere it would be the process
-            os.nice(NICENESS)
+            with suppress(OSError):  # sandboxes forbid it, such as systemd's `~@resources`
+                os.nice(NICENESS)
         while job := self._jobs.get()[-1]:
             if job.turn():
                 self._put(job)

@@ -114,3 +114,16 @@ async def test_error_reaches_the_caller_and_spares_the_thread(pool: EncoderPool)
         await pool.encode(Broken(), bytes(2 * TURN_BYTES))
 
     assert len(await pool.encode(OpusEncoder(), bytes(2 * TURN_BYTES))) == 8
+
+
+async def test_encodes_where_priorities_may_not_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(_: int) -> int:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.nice", forbidden)
+    pool = EncoderPool(1)
+    async with asyncio.timeout(LIMIT):
+        packets = await pool.encode(OpusEncoder(), bytes(2 * TURN_BYTES))
+    pool.close()
+
+    assert len(packets) == 8
