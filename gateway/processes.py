@@ -24,22 +24,36 @@ Announce: TypeAlias = Callable[[str], None]
 Serve: TypeAlias = Callable[[int, int, Announce], None]
 
 
-def run(serve: Serve, count: int, announce: Announce) -> int:
+def run(serve: Serve, count: int, *, forked: Callable[[], None], announce: Announce) -> int:
     """Run `serve` in `count` processes until told to stop; the result is the exit status.
 
     Args:
         serve: called in each process with its number, a descriptor that ends when the process is to
             stop, and a function to call once it is ready, with what there is to say then.
+        forked: called here once all processes are there: what is theirs can be closed here.
         announce: called here, once, when all are ready.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # either ends the wait below
     lifeline, held = os.pipe()  # ends when this process closes it, or dies
-    started = [_start(serve, number, lifeline, held) for number in range(count)]
-    with suppress(EOFError, KeyboardInterrupt):  # ended before it was ready; told to stop
-        announce([ready.recv() for _, ready in started][-1])
-        wait([process.sentinel for process, _ in started])
+    started: list[tuple[BaseProcess, Connection]] = []
+    with suppress(EOFError, KeyboardInterrupt):  # one has ended; told to stop
+        for number in range(count):
+            started.append(_start(serve, number, lifeline, held))
+        forked()
+        _watch([ready for _, ready in started], announce)
     os.close(held)
-    return max(_joined([process for process, _ in started]))
+    return max(_joined([process for process, _ in started]), default=0)
+
+
+def _watch(processes: list[Connection], announce: Announce) -> None:
+    """Announce once that all are ready. Raises EOFError when a process ends, ready or not."""
+    said: list[str] = []
+    while True:
+        wait(processes)
+        for process in filter(Connection.poll, processes):
+            said.append(process.recv())
+            if len(said) == len(processes):
+                announce(said[-1])
 
 
 def _start(serve: Serve, number: int, lifeline: int, held: int) -> tuple[BaseProcess, Connection]:

@@ -1,7 +1,7 @@
 """How many sessions are open in all processes that share a port, without a lock.
 
-Each process has a row of seats and writes only there; everybody counts all rows. Two processes that
-let in their last guest in the same microsecond can exceed a limit by one; nothing else can.
+Each process has a row of seats and writes only there; everybody counts all rows. If `n`
+processes let in a last guest in the same microsecond, a limit is exceeded by `n - 1`; never else.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ def main(arguments: Sequence[str]) -> int:
         seats = Seats(processes=gateway.processes, each=gateway.limits.sessions)
         serve = partial(_serve_in, config, listeners, seats)
         if gateway.processes > 1:
-            return processes.run(serve, gateway.processes, _say)
+            forked = sockets.close  # a port held open here would still take callers during a drain
+            return processes.run(serve, gateway.processes, forked=forked, announce=_say)
         serve(0, None, _say)
     return 0
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
@@ -39,8 +42,8 @@ def engine(tmp_path: Path) -> Iterator[str]:
 
 
 @contextmanager
-def serving(engine: str, *settings: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server in several processes, ready, and its address."""
+def starting(engine: str, *settings: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in several processes that has said where it listens, and its address."""
     options = ["--port", "0", "--processes", str(PROCESSES), "--set", f"gateway.engine={engine}"]
     command = [sys.executable, "-m", "gateway", *options, *(f"--set={each}" for each in settings)]
     with subprocess.Popen(
@@ -48,11 +51,18 @@ def serving(engine: str, *settings: str) -> Iterator[tuple[subprocess.Popen[str]
     ) as process:
         assert process.stdout
         try:
-            url = process.stdout.readline().split()[-1]
-            assert process.stdout.readline().startswith("playhead ready: tone")
-            yield process, url
+            yield process, process.stdout.readline().split()[-1]
         finally:
             process.kill()
+
+
+@contextmanager
+def serving(engine: str, *settings: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The same, ready."""
+    with starting(engine, *settings) as (process, url):
+        assert process.stdout
+        assert process.stdout.readline().startswith("playhead ready: tone")
+        yield process, url
 
 
 def workers(process: subprocess.Popen[str]) -> list[int]:
@@ -71,10 +81,22 @@ def gone(pid: int) -> bool:
 
 def spoken(url: str) -> int:
     """Bytes of sound of one reply."""
-    body = json.dumps({"input": "Hello there.", "response_format": "pcm"}).encode()
-    request = urllib.request.Request(f"{url}/v1/audio/speech", body)
-    with urllib.request.urlopen(request, timeout=LIMIT) as answer:
+    with request(url, "Hello there.") as answer:
         return len(answer.read())
+
+
+def request(url: str, text: str) -> HTTPResponse:
+    """The answer to a request for PCM, as it begins."""
+    body = json.dumps({"input": text, "response_format": "pcm"}).encode()
+    asked = urllib.request.Request(f"{url}/v1/audio/speech", body)
+    answer: HTTPResponse = urllib.request.urlopen(asked, timeout=LIMIT)
+    return answer
+
+
+def refused(host: str, port: int) -> bool:
+    """Whether nobody listens there any more."""
+    with socket.socket() as caller:
+        return caller.connect_ex((host, port)) == errno.ECONNREFUSED
 
 
 @slow
@@ -93,16 +115,16 @@ def test_every_process_speaks_and_all_end_on_sigterm(engine: str) -> None:
 
 @slow
 def test_limits_of_sessions_hold_for_all_processes_together(engine: str) -> None:
-    refused = []
+    statuses = []
     with serving(engine, "gateway.limits.sessions=1") as (_, url):
         voice = url.replace("http", "ws") + "/v1/voice"
         with connect(voice):
             for _ in range(8):
                 with pytest.raises(InvalidStatus) as refusal, connect(voice):
                     pass
-                refused.append(refusal.value.response.status_code)
+                statuses.append(refusal.value.response.status_code)
 
-    assert refused == [503] * 8
+    assert statuses == [503] * 8
 
 
 @slow
@@ -114,6 +136,30 @@ def test_if_one_process_dies_all_end(engine: str) -> None:
 
     assert status == 1
     asyncio.run(until(lambda: gone(other)))
+
+
+@slow
+def test_if_one_process_dies_before_the_others_are_ready_all_end(tmp_path: Path) -> None:
+    with starting(f"unix:{tmp_path}/nobody") as (process, _):
+        asyncio.run(until(lambda: len(workers(process)) == PROCESSES))
+        one, other = workers(process)
+        os.kill(other, signal.SIGKILL)
+        status = process.wait(LIMIT)
+
+    assert status == 1
+    assert gone(one)
+
+
+@slow
+def test_nobody_is_let_in_while_what_is_spoken_ends(engine: str) -> None:
+    with serving(engine) as (process, url):
+        host, port = url.removeprefix("http://").split(":")
+        with request(url, "A sentence that takes a while to say. " * 250) as answer:
+            answer.read(1)
+            process.send_signal(signal.SIGTERM)
+            asyncio.run(until(lambda: refused(host, int(port))))
+
+            assert process.poll() is None
 
 
 @slow
