@@ -258,8 +258,10 @@ class VoiceClient:
             player.forget_ended()
             wait = max(player.next_ack() - self._clock(), SHORTEST_WAIT)
             timer = loop.call_later(wait, self._moved.set)
-            await self._moved.wait()
-            timer.cancel()
+            try:
+                await self._moved.wait()
+            finally:
+                timer.cancel()  # one that waits for ever would stay as long as the loop
 
     async def _feed(self, utterance: Utterance, pieces: AsyncIterable[str]) -> None:
         async for piece in pieces:
