@@ -114,8 +114,8 @@ class Listener:
         if self.state == "ended":
             return self.sent
         played = self.played_ms * TICKS_PER_MS
-        if self.state == "playing":
-            played += max(0.0, now - self.at) * TICKS_PER_SECOND
+        if self.state == "playing" and self.first is not None:  # nothing plays before that
+            played += max(0.0, now - max(self.at, self.first)) * TICKS_PER_SECOND
         return min(self.sent, played)
 
     def dry(self, link: Link, now: float) -> float:

@@ -114,6 +114,16 @@ def test_bluetooth_listener_stalls_while_the_ear_still_lags():
     assert report.state == "stalled"
 
 
+def test_who_says_it_plays_before_there_is_sound_has_heard_nothing_of_it():
+    it, facts = Listener(acks=True), link()
+    it.accept(ack(-1, 0, 9_000), facts, 100.0)
+    it.accept(ack(-1, 0, 9_100), facts, 104.0)  # as if it were old
+    it.carried(SECOND, 105.0, sent_ms=105_000)
+
+    assert it.heard(facts, 105.0) == 0
+    assert it.heard(facts, 105.5) == pytest.approx(0.5 * SECOND)
+
+
 def test_end_is_believed_only_when_all_was_sent_and_heard():
     it = listener(chunks=2)
 
