@@ -36,12 +36,14 @@ def run(serve: Serve, count: int, *, forked: Callable[[], None], announce: Annou
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # either ends the wait below
     lifeline, held = os.pipe()  # ends when this process closes it, or dies
     started: list[tuple[BaseProcess, Connection]] = []
-    with suppress(EOFError, KeyboardInterrupt):  # one has ended; told to stop
-        for number in range(count):
-            started.append(_start(serve, number, lifeline, held))
-        forked()
-        _watch([ready for _, ready in started], announce)
-    os.close(held)
+    try:
+        with suppress(EOFError, KeyboardInterrupt):  # one has ended; told to stop
+            for number in range(count):
+                started.append(_start(serve, number, lifeline, held))
+            forked()
+            _watch([ready for _, ready in started], announce)
+    finally:  # after any error too: at exit, Python waits for the others to end
+        os.close(held)
     return max(_joined([process for process, _ in started]), default=0)
 
 

@@ -136,15 +136,20 @@ async def _clean_up(runner: web.AppRunner, *, limit: float) -> None:
 
 
 def _stop_when_told(lifeline: int | None) -> None:
-    """Cancel this task, as `asyncio.run` does on SIGINT; a second SIGTERM kills as ever."""
+    """Cancel this task, as `asyncio.run` does on SIGINT; a second SIGTERM kills as ever.
+
+    One of several processes heeds the first word alone: a supervisor's SIGTERM may reach it after
+    its parent's word, and a second one reaches the parent, which kills.
+    """
     loop = asyncio.get_running_loop()
     serving = asyncio.current_task()
     assert serving
 
     def told() -> None:
-        loop.remove_signal_handler(signal.SIGTERM)
-        if lifeline is not None:
-            loop.remove_reader(lifeline)
+        if lifeline is None:
+            loop.remove_signal_handler(signal.SIGTERM)
+        elif not loop.remove_reader(lifeline):
+            return
         serving.cancel()
 
     with suppress(NotImplementedError):  # Windows has no SIGTERM to speak of

@@ -163,6 +163,33 @@ def test_nobody_is_let_in_while_what_is_spoken_ends(engine: str) -> None:
 
 
 @slow
+def test_sigterm_to_everybody_lets_what_is_spoken_end(engine: str) -> None:
+    with serving(engine, "gateway.drain=1") as (process, url):
+        serve = workers(process)
+        host, port = url.removeprefix("http://").split(":")
+        with request(url, "A sentence that takes a while to say. " * 250) as answer:
+            answer.read(1)
+            process.send_signal(signal.SIGTERM)
+            asyncio.run(until(lambda: refused(host, int(port))))
+            for each in serve:
+                if not gone(each):
+                    os.kill(each, signal.SIGTERM)  # as systemd does, to a whole control group
+            status = process.wait(LIMIT)
+
+    assert status == 0
+
+
+@slow
+def test_all_end_if_nobody_reads_what_the_parent_says(engine: str) -> None:
+    with starting(engine) as (process, _):
+        assert process.stdout
+        process.stdout.close()
+        status = process.wait(LIMIT)
+
+    assert status == 1
+
+
+@slow
 def test_processes_do_not_outlive_their_parent(engine: str) -> None:
     with serving(engine) as (process, _):
         serve = workers(process)
