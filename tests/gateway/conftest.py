@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 
 from engine.client import EngineClient
 from gateway.app import HOUSE, READINESS, create_app
+from gateway.compat import openai
 from gateway.config import GatewayConfig, LimitsConfig
+from gateway.sound.pool import EncoderPool
 from gateway.voice import conversation, session, sound_flow, speaking
 from tests.gateway.clocks import VirtualClock
 from tests.gateway.fakes import FakeEngine
+from tests.gateway.openai_route import Act, ScriptedEngine, Start, speaks
 
 
 @dataclasses.dataclass
@@ -80,6 +84,28 @@ async def serve() -> AsyncIterator[Serve]:
             return served
 
         yield start
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    """The OpenAI speech route on a scripted engine: `client, engine = await start(act, config)`."""
+    clients: list[TestClient[Any, Any]] = []
+    pool = EncoderPool(1)
+
+    async def start(
+        act: Act = speaks, config: GatewayConfig | None = None
+    ) -> tuple[TestClient[Any, Any], ScriptedEngine]:
+        engine = ScriptedEngine(act)
+        app = web.Application()
+        app.add_routes(openai.routes(engine, config or GatewayConfig(), pool))
+        clients.append(TestClient(TestServer(app)))
+        await clients[-1].start_server()
+        return clients[-1], engine
+
+    yield start
+    for client in clients:
+        await client.close()
+    pool.close()
 
 
 @pytest.fixture
