@@ -1,4 +1,4 @@
-"""`python -m engine --listen unix:/run/playhead.sock`: one device on one address."""
+"""`playhead engine --listen unix:/run/playhead.sock`: one device on one address."""
 
 from __future__ import annotations
 
@@ -17,8 +17,16 @@ from engine.server import EngineServer
 def main(arguments: list[str] | None = None) -> int:
     """Serve until the engine dies or the process is told to stop."""
     parser = argparse.ArgumentParser(prog="playhead engine", description=__doc__)
-    parser.add_argument("--config", type=Path, help="TOML file; see configs/default.toml")
-    parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="TOML; see configs/default.toml"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="TABLE.KEY=VALUE",
+        help="one key of it, such as engine.model.slots=16; may be repeated",
+    )
     parser.add_argument("--listen", required=True, help="unix:/path or tcp://host:port")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
