@@ -122,7 +122,7 @@ class OpusEncoder:
         self._opuslib = opuslib = _loaded()
         self._lock = threading.Lock()
         self._rest = b""
-        self._began: float | None = None
+        self._began = -math.inf  # s; every gap moves it on
         self.samples = 0  # PCM samples taken in, padding not counted
         with _named_errors(opuslib):
             # AUDIO: VOIP's high-pass is for microphones. VOICE: keeps the hybrid mode for speech.
@@ -147,10 +147,13 @@ class OpusEncoder:
         return int(self._encoder.bitrate)
 
     def dry_at(self, now: float) -> float:
-        """When a listener who began at the first such call would run out of what was encoded."""
-        if self._began is None:
-            self._began = now
-        return self._began + self.samples / SAMPLE_RATE
+        """When a listener who plays on would run out of what was encoded; `now` if he has.
+
+        Time in which there was nothing to hear, as in a pause, does not count against him later.
+        """
+        encoded = self.samples / SAMPLE_RATE
+        self._began = max(self._began, now - encoded)
+        return self._began + encoded
 
     def encode(self, pcm: bytes) -> list[bytes]:
         """Take int16 PCM of any even length; return the packets it completes."""

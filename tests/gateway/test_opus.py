@@ -84,6 +84,26 @@ def test_pre_skip_is_the_lookahead_in_48_khz_ticks() -> None:
     assert encoder.pre_skip == 2 * encoder.lookahead == 312
 
 
+def test_listener_runs_dry_when_what_was_encoded_has_sounded() -> None:
+    encoder = OpusEncoder()
+
+    first = encoder.dry_at(5.0)
+    encoder.encode(bytes(2 * SAMPLE_RATE))
+
+    assert (first, encoder.dry_at(5.2)) == (5.0, 6.0)
+
+
+def test_gap_leaves_a_listener_no_poorer_than_a_newcomer() -> None:
+    encoder = OpusEncoder()
+    encoder.dry_at(5.0)
+    encoder.encode(bytes(2 * SAMPLE_RATE))
+
+    after = encoder.dry_at(60.0)
+    encoder.encode(bytes(2 * SAMPLE_RATE))
+
+    assert (after, encoder.dry_at(60.1)) == (60.0, pytest.approx(61.0))
+
+
 def test_nothing_spoken_leaves_nothing_to_finish() -> None:
     assert OpusEncoder().finish() == []
 
