@@ -15,6 +15,8 @@ from typing import Any
 from engine.api import ConfigError
 from engine.config import EngineConfig, load
 
+MOST_SESSIONS = 100_000  # of one process: all are looked through for each newcomer
+
 
 @dataclass(frozen=True, slots=True)
 class LimitsConfig:
@@ -32,7 +34,11 @@ class LimitsConfig:
     max_audio: float = 600.0  # s of sound of one utterance
 
     def __post_init__(self) -> None:
-        _not_negative("gateway.limits", self)
+        _not_negative(self)
+        _within("sessions", self.sessions, 0, MOST_SESSIONS)
+        for key in ("messages_per_second", "acks_per_second"):
+            if not getattr(self, key):
+                raise ConfigError(f"`{key}`: want more than 0, got: 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +51,9 @@ class OpusConfig:
     library: str = ""  # path of libopus; empty: searched
 
     def __post_init__(self) -> None:
-        _within("gateway.opus", "bitrate", self.bitrate, 16_000, 64_000)
-        _within("gateway.opus", "complexity", self.complexity, 0, 10)
-        _within("gateway.opus", "threads", self.threads, 0, 256)
+        _within("bitrate", self.bitrate, 16_000, 64_000)
+        _within("complexity", self.complexity, 0, 10)
+        _within("threads", self.threads, 0, 256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ class OpenAIConfig:
     default_format: str = "wav"  # `response_format` when the request names none
 
     def __post_init__(self) -> None:
-        _one_of("gateway.openai", "default_format", self.default_format, ("wav", "pcm", "opus"))
+        _one_of("default_format", self.default_format, ("wav", "pcm", "opus"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +97,19 @@ class GatewayConfig:
     openai: OpenAIConfig = field(default_factory=OpenAIConfig)
 
     def __post_init__(self) -> None:
-        _within("gateway", "port", self.port, 0, 65_535)
-        _within("gateway", "processes", self.processes, 1, 256)
+        _within("port", self.port, 0, 65_535)
+        _within("processes", self.processes, 1, 256)
         if self.processes > 1 and (self.engine == "local" or sys.platform != "linux"):
             raise ConfigError(
-                "gateway: `processes`: several share an engine process, on Linux; start "
+                "`processes`: several share an engine process, on Linux; start "
                 "`playhead engine` and name its address in `gateway.engine`, or want 1, "
                 f"got: {self.processes}"
             )
-        _not_negative("gateway", self)
-        _one_of("gateway", "log_format", self.log_format, ("text", "json"))
+        _not_negative(self)
+        _one_of("log_format", self.log_format, ("text", "json"))
         if self.engine != "local" and not self.engine.startswith(("unix:", "tcp://")):
             raise ConfigError(
-                "gateway: `engine`: want `local`, `unix:/path` or `tcp://host:port`, "
-                f"got: {self.engine!r}"
+                f"`engine`: want `local`, `unix:/path` or `tcp://host:port`, got: {self.engine!r}"
             )
 
 
@@ -125,18 +130,18 @@ def read(path: Path | None, overrides: Sequence[str]) -> Config:
     return Config(**load(path, overrides, sections))
 
 
-def _within(table: str, key: str, value: int, least: int, most: int) -> None:
+def _within(key: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
-        raise ConfigError(f"{table}: `{key}`: want {least} to {most}, got: {value}")
+        raise ConfigError(f"`{key}`: want {least} to {most}, got: {value}")
 
 
-def _not_negative(table: str, config: GatewayConfig | LimitsConfig) -> None:
+def _not_negative(config: GatewayConfig | LimitsConfig) -> None:
     for each in fields(config):
         value = getattr(config, each.name)
         if isinstance(value, int | float) and value < 0:
-            raise ConfigError(f"{table}: `{each.name}`: want 0 or more, got: {value}")
+            raise ConfigError(f"`{each.name}`: want 0 or more, got: {value}")
 
 
-def _one_of(table: str, key: str, value: str, choices: Sequence[str]) -> None:
+def _one_of(key: str, value: str, choices: Sequence[str]) -> None:
     if value not in choices:
-        raise ConfigError(f"{table}: `{key}`: want one of {', '.join(choices)}, got: {value!r}")
+        raise ConfigError(f"`{key}`: want one of {', '.join(choices)}, got: {value!r}")

@@ -49,8 +49,8 @@ def test_voice_aliases_are_a_table_of_names() -> None:
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("gateway.port=70000", "gateway: `port`: want 0 to 65535, got: 70000"),
-        ("gateway.port=-1", "gateway: `port`: want 0 to 65535, got: -1"),
+        ("gateway.port=70000", "--set: `gateway`.`port`: want 0 to 65535, got: 70000"),
+        ("gateway.port=-1", "--set: `gateway`.`port`: want 0 to 65535, got: -1"),
         ("gateway.port=http", "`port`: want int, got: 'http'"),
         ("gateway.prot=1", "unknown key `prot`; known keys: host, port"),
         ("gateway.engine=remote", "`engine`: want `local`, `unix:/path` or `tcp://host:port`"),
@@ -61,8 +61,13 @@ def test_voice_aliases_are_a_table_of_names() -> None:
         ("gateway.openai.default_format=mp3", "want one of wav, pcm, opus, got: 'mp3'"),
         ("gateway.openai.aliases=nova", "`aliases`: want a table, got: str"),
         ("gateway.openai.aliases.nova=3", "`nova`: want str, got: 3"),
-        ("gateway.slow_client=-1.0", "gateway: `slow_client`: want 0 or more, got: -1.0"),
-        ("gateway.limits.text=-1", "gateway.limits: `text`: want 0 or more, got: -1"),
+        ("gateway.slow_client=-1.0", "`gateway`.`slow_client`: want 0 or more, got: -1.0"),
+        ("gateway.limits.text=-1", "`gateway`.`limits`.`text`: want 0 or more, got: -1"),
+        ("gateway.limits.sessions=1000000", "`sessions`: want 0 to 100000, got: 1000000"),
+        (
+            "gateway.limits.acks_per_second=0",
+            "`limits`.`acks_per_second`: want more than 0, got: 0",
+        ),
         ("gateway.max_lead=nan", "`max_lead`: want a finite number, got: nan"),
         ("gateway.limits.text=long", "`text`: want int, got: 'long'"),
     ],
