@@ -47,7 +47,7 @@ class OpusConfig:
 
     bitrate: int = 32_000  # bit/s, 16000 to 64000; a client may ask for another
     complexity: int = 5  # 0 to 10
-    threads: int = 0  # encoding threads; 0: one per core, at most 4
+    threads: int = 0  # that encode, in each process; 0: one per core, at most 4
     library: str = ""  # path of libopus; empty: searched
 
     def __post_init__(self) -> None:
