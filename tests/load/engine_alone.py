@@ -48,12 +48,13 @@ async def _measure(options: argparse.Namespace) -> tuple[list[float], list[float
     late: list[float] = []
     start = time.monotonic()
     measured = (start + options.warmup, start + options.warmup + options.duration)
-    watching = asyncio.create_task(watch_loop(late))
-    async with asyncio.TaskGroup() as group:
-        for number in range(options.listeners):
-            offset = number / options.listeners * options.warmup / 2
-            group.create_task(_listen(engine, texts, number, offset, options, measured, waits))
-    watching.cancel()
+    async with asyncio.TaskGroup() as beside:
+        watching = beside.create_task(watch_loop(late))
+        async with asyncio.TaskGroup() as group:
+            for number in range(options.listeners):
+                offset = number / options.listeners * options.warmup / 2
+                group.create_task(_listen(engine, texts, number, offset, options, measured, waits))
+        watching.cancel()
     await engine.close()
     return waits, late
 
