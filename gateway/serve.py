@@ -1,7 +1,8 @@
 """`playhead serve`: take the port, load the engine, speak once, then serve until told to stop.
 
 The port comes first, so a second server ends before it reads a weight. The first SIGTERM lets open
-utterances end, the second kills. With `--processes` several serve on one port, with one engine.
+utterances end, the second kills. With `--processes` several serve on one port; they share a
+`playhead engine`, whose address is `gateway.engine`.
 """
 
 from __future__ import annotations
