@@ -50,10 +50,19 @@ class EngineServer:
     async def serve(self, listening: asyncio.Event | None = None) -> None:
         """Load the model, listen, and return when the engine has died.
 
-        Raises what loading raised, or OSError if the address cannot be used.
+        Raises what loading raised, ConfigError if another engine serves there, or OSError if the
+        address cannot be used.
         """
+        await self._look_for_another()
         self._thread.start()
         self._info = await asyncio.to_thread(self._thread.wait_ready)
+        try:
+            await self._serve(listening)
+        finally:
+            await asyncio.to_thread(self._thread.stop)
+
+    async def _serve(self, listening: asyncio.Event | None) -> None:
+        assert self._info is not None
         server = await self._listen()
         try:
             logger.info("engine ready address=%s model=%s", self.address, self._info.model)
@@ -64,13 +73,25 @@ class EngineServer:
             server.close()
             for writer in list(self._writers):
                 writer.transport.abort()
-            await asyncio.to_thread(self._thread.stop)
+
+    async def _look_for_another(self) -> None:
+        """Listening would take a living engine's socket away from it, as if it were a dead one's.
+
+        Raises: ConfigError.
+        """
+        kind, place = split_address(self.address)
+        if kind != "unix":
+            return  # the system refuses a second one
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_unix_connection(place)
+            writer.transport.abort()
+            raise api.ConfigError(
+                f"engine: another serves at {self.address}; stop it, or choose another address"
+            )
 
     async def _listen(self) -> asyncio.Server:
         kind, place = split_address(self.address)
         if kind == "unix":
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(place)
             return await asyncio.start_unix_server(self._serve_gateway, place)
         host, _, port = place.rpartition(":")
         if not os.environ.get(TOKEN_VARIABLE):
