@@ -87,7 +87,7 @@ class Playback:
     utterance: str
     rendered: float  # s of this utterance's sound that left the client's buffer
     state: PlaybackState
-    delay: float  # s since that was true (one-way network delay)
+    delay: float  # s: of this report's way here and of sound's way back, the mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,8 @@ async def _serve(
 ) -> None:
     from aiohttp import web
 
-    from engine.client import EngineClient, LocalEngine, RemoteEngine
+    from engine.client import EngineClient, LocalEngine
+    from engine.remote import RemoteEngine
     from gateway.app import READINESS, create_app
 
     place = config.gateway.engine

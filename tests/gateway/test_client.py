@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from engine import client as engine_client
-from engine.client import EngineClient, LocalEngine, RemoteEngine
+from engine import remote
+from engine.client import EngineClient, LocalEngine
 from engine.config import EngineConfig, ModelConfig, SchedulerConfig
+from engine.remote import RemoteEngine
 from engine.server import EngineServer
 from gateway.client import Player, VoiceClient, VoiceError
 from gateway.protocol.chunk import Chunk, Flag
@@ -35,7 +36,7 @@ async def engine(
     request: pytest.FixtureRequest, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[EngineClient]:
     """An engine that makes tones: in this test, on a thread, behind a socket."""
-    monkeypatch.setattr(engine_client, "SILENCE_MEANS_LOST", LIMIT)  # a slow one is not lost
+    monkeypatch.setattr(remote, "SILENCE_MEANS_LOST", LIMIT)  # a slow one is not lost
     if request.param == "fake":
         yield FakeEngine()
     elif request.param == "local":

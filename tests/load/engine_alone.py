@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 
 from engine.api import SAMPLE_RATE, Audio, Open
-from engine.client import RemoteEngine
+from engine.remote import RemoteEngine
 from gateway.bench.arrivals import text_for
 from gateway.bench.figures import Quantiles
 from gateway.bench.textsets import read_texts
