@@ -8,6 +8,7 @@ import json
 import time
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -76,10 +77,7 @@ class VoiceClient:
             proxy=None,
         )
         try:
-            await self.send("hello", **self._hello)
-            self.server = json.loads(await self._socket.recv())
-            if self.server["type"] == "error":
-                raise VoiceError(self.server["code"], self.server["message"], fields=self.server)
+            self.server = await self._greet(self._socket)
         except BaseException:
             await self._socket.close()
             raise
@@ -90,6 +88,18 @@ class VoiceClient:
             )
             self._own(self._ack(self.player))
         return self
+
+    async def _greet(self, socket: ClientConnection) -> Fields:
+        """Exchange `hello`. Raises VoiceError with what the server refuses, or why it left."""
+        with suppress(ConnectionClosed):  # it may have refused before: its reason is still to read
+            await socket.send(json.dumps({"type": "hello", **self._hello}))
+        try:
+            answer: Fields = json.loads(await socket.recv())
+        except ConnectionClosed as error:
+            raise _lost(error) from error
+        if answer["type"] == "error":
+            raise VoiceError(answer["code"], answer["message"], fields=answer)
+        return answer
 
     async def __aexit__(self, *exception: object) -> None:
         """Leave: what is open is cancelled."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from websockets.asyncio.server import serve as websocket_server
 
 from engine import remote
 from engine.client import EngineClient, LocalEngine
@@ -17,6 +19,7 @@ from engine.config import EngineConfig, ModelConfig, SchedulerConfig
 from engine.remote import RemoteEngine
 from engine.server import EngineServer
 from gateway.client import Player, VoiceClient, VoiceError
+from gateway.protocol import PROTOCOL
 from gateway.protocol.chunk import Chunk, Flag
 from gateway.sound import TICKS_PER_SECOND
 from tests.gateway.clocks import VirtualClock
@@ -224,6 +227,20 @@ async def test_refused_hello_is_raised_by_the_connection(serve):
             pass
 
     assert caught.value.code == "unsupported_voice"
+
+
+async def test_a_refusal_before_any_hello_says_why():
+    async def refuse(socket):
+        error = {"type": "error", "code": "engine_unavailable", "message": "the engine is starting"}
+        await socket.send(json.dumps(error))
+        await socket.close(1013)
+
+    async with websocket_server(refuse, "127.0.0.1", 0, subprotocols=[PROTOCOL]) as server:
+        port = server.sockets[0].getsockname()[1]
+        for _ in range(20):  # whether the close or our hello is first is chance
+            with pytest.raises(VoiceError, match="the engine is starting"):
+                async with VoiceClient(f"ws://127.0.0.1:{port}"):
+                    pass
 
 
 async def test_every_utterance_settles_when_the_server_goes(serve):
