@@ -23,6 +23,7 @@ from gateway.client import VoiceClient, VoiceError
 from gateway.sound import TICKS_PER_SAMPLE, TICKS_PER_SECOND, ogg, wav
 
 SERVER = "http://127.0.0.1:8000"
+OPUS_FILES = (".ogg", ".opus")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
 
 async def _say(options: argparse.Namespace, file: BinaryIO) -> str:
     text = sys.stdin.read() if options.text == "-" else options.text
-    codec = "opus" if options.out.endswith((".ogg", ".opus")) else "pcm_s16le"
+    codec = "opus" if options.out.lower().endswith(OPUS_FILES) else "pcm_s16le"
     wishes = {"voice": options.voice, "language": options.language}
     wishes |= {"instructions": options.instructions, "seed": options.seed}
     fields = {key: value for key, value in wishes.items() if value is not None}
@@ -107,7 +108,9 @@ def _failed(words: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="playhead say", description="Let a server speak a text.")
     parser.add_argument("text", help="what to say; -: read it from standard input")
-    parser.add_argument("--out", required=True, help="FILE.wav or FILE.ogg; -: WAV to a pipe")
+    parser.add_argument(
+        "--out", type=_file, required=True, help="FILE.wav or FILE.ogg; -: WAV to a pipe"
+    )
     parser.add_argument("--url", default=SERVER, help=f"where the server is (default: {SERVER})")
     parser.add_argument("--token", help="bearer token, if the server wants one")
     parser.add_argument("--voice", help="default: the server's")
@@ -118,6 +121,12 @@ def _parser() -> argparse.ArgumentParser:
         "--words-per-second", type=_positive, metavar="N", help="send the text at this pace"
     )
     return parser
+
+
+def _file(text: str) -> str:
+    if text != "-" and not text.lower().endswith((".wav", *OPUS_FILES)):
+        raise argparse.ArgumentTypeError(f"want FILE.wav, FILE.ogg, FILE.opus or -, got {text!r}")
+    return text
 
 
 def _positive(text: str) -> float:

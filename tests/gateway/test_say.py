@@ -117,6 +117,15 @@ def test_a_folder_that_is_not_there_is_named(
     assert f"{file}: No such file or directory" in capsys.readouterr().err
 
 
+def test_a_kind_of_file_that_it_cannot_write_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        say.main(["Hello.", "--out", str(tmp_path / "hello.mp3")])
+
+    assert "want FILE.wav, FILE.ogg, FILE.opus or -" in capsys.readouterr().err
+
+
 def test_words_joined_are_the_text() -> None:
     text = "  One,  two\nthree. "
 
