@@ -91,6 +91,13 @@ class EngineServer:
 
     async def _listen(self) -> asyncio.Server:
         kind, place = split_address(self.address)
+        try:
+            return await self._bind(kind, place)
+        except OSError as error:
+            why = error.strerror or error
+            raise api.ConfigError(f"engine: cannot listen on {self.address}: {why}") from error
+
+    async def _bind(self, kind: str, place: str) -> asyncio.Server:
         if kind == "unix":
             return await asyncio.start_unix_server(self._serve_gateway, place)
         host, _, port = place.rpartition(":")

@@ -42,7 +42,14 @@ async def test_an_address_never_costs_a_file(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("precious")
 
-    with pytest.raises(OSError, match="in use"):
+    with pytest.raises(ConfigError, match="in use"):
         await EngineServer(CONFIG, f"unix:{path}").serve()
 
     assert path.read_text() == "precious"
+
+
+async def test_an_address_that_cannot_be_is_named(tmp_path: Path) -> None:
+    address = f"unix:{tmp_path}/nowhere/engine"
+
+    with pytest.raises(ConfigError, match=f"cannot listen on {address}: No such file"):
+        await EngineServer(CONFIG, address).serve()
