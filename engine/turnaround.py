@@ -7,8 +7,9 @@ handing the sound on, which comes after the launch.
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from collections.abc import Callable
+from operator import sub
 from typing import TYPE_CHECKING
 
 from engine.api import Info, Open
@@ -26,15 +27,19 @@ class Turnaround:
     """The last turns in which one batch was settled and the next launched."""
 
     def __init__(self) -> None:
-        self._turns: deque[tuple[float, float]] = deque(maxlen=KEPT)
+        self._between = array("d", bytes(8 * KEPT))  # rings, allocated at once: a server's memory
+        self._launching = array("d", bytes(8 * KEPT))  # shall not grow for hours
+        self._count = 0
 
     def add(self, between: float, launching: float) -> None:
         """Count a turn of `between` s, of which the call that launched took `launching` s."""
-        self._turns.append((between, launching))
+        place = self._count % KEPT
+        self._between[place], self._launching[place] = between, launching
+        self._count += 1
 
     def clear(self) -> None:
         """Forget every turn."""
-        self._turns.clear()
+        self._count = 0
 
     def figures(self) -> dict[str, float | int | None]:
         """Return their number and nearest-rank percentiles, s; to be asked while the engine idles.
@@ -42,12 +47,10 @@ class Turnaround:
         `between` is all of a turn, `deciding` all but the launching call: on a CPU, that call runs
         the model.
         """
-        turns = list(self._turns)
-        found: dict[str, float | int | None] = {"turns": len(turns)}
-        parts = {
-            "between": [between for between, _ in turns],
-            "deciding": [between - launching for between, launching in turns],
-        }
+        turns = min(self._count, KEPT)
+        found: dict[str, float | int | None] = {"turns": turns}
+        between, launching = self._between[:turns], self._launching[:turns]
+        parts = {"between": between, "deciding": list(map(sub, between, launching))}
         for name, values in parts.items():
             for share in SHARES:
                 found[f"{name}_p{100 * share:.0f}"] = percentile(values, share) if turns else None

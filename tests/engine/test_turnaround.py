@@ -15,7 +15,7 @@ from engine.config import EngineConfig, ModelConfig
 from engine.silent import SilentStages
 from engine.thread import EngineThread
 from engine.trace import Trace
-from engine.turnaround import TimedStages, Turnaround
+from engine.turnaround import KEPT, TimedStages, Turnaround
 from engine.work import Batch, Stage, Work
 from tests.engine.speaking import segment, utterance
 from tests.waiting import LIMIT
@@ -121,3 +121,16 @@ def test_engine_bench_reports_them(tmp_path: Path, capsys: pytest.CaptureFixture
     assert [each["utterances"] for each in report["turnarounds"]] == [1, 2]
     assert "host between batches: p50" in capsys.readouterr().out
     assert table(report).count("host between batches") == 2
+
+
+def test_only_the_last_turns_are_kept() -> None:
+    turns = Turnaround()
+    for _ in range(KEPT):
+        turns.add(1.0, 0.5)
+    for _ in range(KEPT // 2 + 1):
+        turns.add(0.25, 0.25)
+
+    figures = turns.figures()
+
+    assert figures["turns"] == KEPT
+    assert (figures["between_p50"], figures["between_p95"]) == (0.25, 1.0)
