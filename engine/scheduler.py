@@ -233,10 +233,10 @@ class Scheduler:
         Company makes a launch longer. An anchor that is late for it takes only those who would be
         late soon; the rich can wait.
         """
-        rows = len(self._agenda.ready[anchor.stage])
+        rows = len(self._agenda.ready[anchor.stage])  # with what is outdated: at least as many
         alone = self._costs.predict(anchor.stage, 1, anchor.frames)
         longer = self._costs.predict(anchor.stage, rows, anchor.frames) - alone
-        return inf if now + longer <= anchor.latest_start else now + RICH
+        return inf if now + longer <= anchor.latest_start else max(now + RICH, anchor.latest_start)
 
     def _take(self, heap: list[Entry], anchor: Work, room: int, until: float) -> list[Work]:
         """Take up to `room` works that can join the anchor, with keys up to `until`.

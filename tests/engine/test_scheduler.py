@@ -287,3 +287,17 @@ def test_after_a_launched_step_only_the_other_codes_are_left_to_do() -> None:
     each.advance(Stage.PREDICTOR, 1)
     plans.launched(follower, 0.0)  # type: ignore[arg-type]
     assert plans.plan(0.0) is None, "the first code may yet be end of speech"
+
+
+def test_anchor_is_launched_however_long_its_company_would_take() -> None:
+    """Company of seconds, on a slow device, makes late even who has more than half a second."""
+    costs = CostModel()
+    for stage in Stage:
+        costs.learn(stage, 1, 1, 0.01)
+        costs.learn(stage, 8, 1, 10.0)
+    plans = Scheduler(CONFIG, costs, Rows())  # type: ignore[arg-type]
+    listeners = [playing(sent=0.85 + slot / 1000, slot=slot) for slot in range(8)]
+
+    batch = plan(plans, *listeners)
+
+    assert planned(batch) == (Stage.TALKER, [0])
