@@ -8,7 +8,6 @@ order. Nothing here imports torch until a `LocalEngine` starts.
 from __future__ import annotations
 
 import asyncio
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 
@@ -31,8 +30,6 @@ from engine.api import (
 )
 from engine.config import EngineConfig
 from engine.thread import EngineThread, call_in
-
-logger = logging.getLogger(__name__)
 
 
 class Speech:

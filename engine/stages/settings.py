@@ -6,11 +6,15 @@ Each function raises a ConfigError that names the key, what would be right and w
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import TypeVar
 
 import torch
 
 from engine.api import ConfigError
 from engine.stages.state import LONGEST_SEGMENT
+
+Choice = TypeVar("Choice")
 
 MOST_THREADS = 4
 
@@ -46,9 +50,7 @@ def dtype(name: str, device: torch.device) -> torch.dtype:
         "float32": torch.float32,
         "bfloat16": torch.bfloat16,
     }
-    if name not in kinds:
-        raise ConfigError(f"`model.dtype`: want {', '.join(kinds)}, got: {name}")
-    return kinds[name]
+    return _chosen("dtype", name, kinds)
 
 
 def codec_dtype(name: str, device: torch.device) -> torch.dtype:
@@ -58,26 +60,28 @@ def codec_dtype(name: str, device: torch.device) -> torch.dtype:
         "float32": torch.float32,
         "float16": torch.float16,
     }
-    if name not in kinds:
-        raise ConfigError(f"`model.codec_dtype`: want {', '.join(kinds)}, got: {name}")
-    if kinds[name] is torch.float16 and device.type != "cuda":
+    kind = _chosen("codec_dtype", name, kinds)
+    if kind is torch.float16 and device.type != "cuda":
         raise ConfigError(
             f"`model.codec_dtype`: want auto or float32 on a {device.type}, got: {name}"
         )
-    return kinds[name]
+    return kind
 
 
 def normalise(wish: str, recommended: bool) -> bool:
     """Whether numbers are spelt out before they are spoken."""
-    choices = {"auto": recommended, "on": True, "off": False}
-    if wish not in choices:
-        raise ConfigError(f"`model.normalise`: want {', '.join(choices)}, got: {wish}")
-    return choices[wish]
+    return _chosen("normalise", wish, {"auto": recommended, "on": True, "off": False})
 
 
 def threads(wish: int, *, tiny: bool) -> int:
     """Return the CPU threads of the model; a wish of 0 means what suits its size."""
     return wish or (1 if tiny else min(MOST_THREADS, _cores()))
+
+
+def _chosen(key: str, word: str, choices: Mapping[str, Choice]) -> Choice:
+    if word not in choices:
+        raise ConfigError(f"`model.{key}`: want {', '.join(choices)}, got: {word}")
+    return choices[word]
 
 
 def _cores() -> int:
