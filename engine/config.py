@@ -14,9 +14,12 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.api import ConfigError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T")
 
@@ -44,8 +47,7 @@ class ModelConfig:
         """Refuse what the device could not be laid out for. Raises ConfigError."""
         if self.slots < 0:
             raise ConfigError(f"`slots`: want 0 (by memory) or more, got: {self.slots}")
-        if not 1 <= self.rows <= MOST_ROWS:
-            raise ConfigError(f"`rows`: want 1 to {MOST_ROWS}, got: {self.rows}")
+        within("rows", self.rows, 1, MOST_ROWS)
 
     @property
     def slots_without_card(self) -> int:
@@ -73,10 +75,7 @@ class SchedulerConfig:
         ladder = list(self.chunk_ladder)
         if not ladder or ladder[0] < 1 or ladder != sorted(set(ladder)):
             raise ConfigError(f"`chunk_ladder`: want rising numbers from 1 on, got: {ladder}")
-        for each in dataclasses.fields(self):
-            value = getattr(self, each.name)
-            if value is not self.chunk_ladder and value < 0:
-                raise ConfigError(f"`{each.name}`: want 0 or more, got: {value:g}")
+        not_negative(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +96,20 @@ class EngineConfig:
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     trim: TrimConfig = field(default_factory=TrimConfig)
     trace: str = ""  # folder for what the engine did lately; "": keep nothing
+
+
+def within(key: str, value: int, least: int, most: int) -> None:
+    """Refuse a number outside its bounds. Raises ConfigError."""
+    if not least <= value <= most:
+        raise ConfigError(f"`{key}`: want {least} to {most}, got: {value}")
+
+
+def not_negative(config: DataclassInstance) -> None:
+    """Refuse a table with a number below 0. Raises ConfigError."""
+    for each in dataclasses.fields(config):
+        value = getattr(config, each.name)
+        if isinstance(value, int | float) and value < 0:
+            raise ConfigError(f"`{each.name}`: want 0 or more, got: {value}")
 
 
 def load(

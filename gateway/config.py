@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from engine.api import ConfigError
-from engine.config import EngineConfig, load
+from engine.config import EngineConfig, load, not_negative, within
 
 MOST_SESSIONS = 100_000  # of one process: all are looked through for each newcomer
 
@@ -34,8 +34,8 @@ class LimitsConfig:
     max_audio: float = 600.0  # s of sound of one utterance
 
     def __post_init__(self) -> None:
-        _not_negative(self)
-        _within("sessions", self.sessions, 0, MOST_SESSIONS)
+        not_negative(self)
+        within("sessions", self.sessions, 0, MOST_SESSIONS)
         for key in ("messages_per_second", "acks_per_second"):
             if not getattr(self, key):
                 raise ConfigError(f"`{key}`: want more than 0, got: 0")
@@ -51,9 +51,9 @@ class OpusConfig:
     library: str = ""  # path of libopus; empty: searched
 
     def __post_init__(self) -> None:
-        _within("bitrate", self.bitrate, 16_000, 64_000)
-        _within("complexity", self.complexity, 0, 10)
-        _within("threads", self.threads, 0, 256)
+        within("bitrate", self.bitrate, 16_000, 64_000)
+        within("complexity", self.complexity, 0, 10)
+        within("threads", self.threads, 0, 256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +97,15 @@ class GatewayConfig:
     openai: OpenAIConfig = field(default_factory=OpenAIConfig)
 
     def __post_init__(self) -> None:
-        _within("port", self.port, 0, 65_535)
-        _within("processes", self.processes, 1, 256)
+        within("port", self.port, 0, 65_535)
+        within("processes", self.processes, 1, 256)
         if self.processes > 1 and (self.engine == "local" or sys.platform != "linux"):
             raise ConfigError(
                 "`processes`: several share an engine process, on Linux; start "
                 "`playhead engine` and name its address in `gateway.engine`, or want 1, "
                 f"got: {self.processes}"
             )
-        _not_negative(self)
+        not_negative(self)
         _one_of("log_format", self.log_format, ("text", "json"))
         if self.engine != "local" and not self.engine.startswith(("unix:", "tcp://")):
             raise ConfigError(
@@ -128,18 +128,6 @@ def read(path: Path | None, overrides: Sequence[str]) -> Config:
     """
     sections: dict[str, type[Any]] = {"engine": EngineConfig, "gateway": GatewayConfig}
     return Config(**load(path, overrides, sections))
-
-
-def _within(key: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise ConfigError(f"`{key}`: want {least} to {most}, got: {value}")
-
-
-def _not_negative(config: GatewayConfig | LimitsConfig) -> None:
-    for each in fields(config):
-        value = getattr(config, each.name)
-        if isinstance(value, int | float) and value < 0:
-            raise ConfigError(f"`{each.name}`: want 0 or more, got: {value}")
 
 
 def _one_of(key: str, value: str, choices: Sequence[str]) -> None:
