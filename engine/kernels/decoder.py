@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.kernels.norm import rms_norm
 from engine.kernels.tile_table import ADD, STORE, SWIGLU, Tile, tile_for
-from engine.kernels.tiles import product
+from engine.kernels.tiles import Scratch, product
 from engine.model.config import DecoderConfig
 from engine.model.layers import Decoder, Layer
 
@@ -60,16 +60,19 @@ class FusedDecoder:
             tile(inner, hidden, SWIGLU),
             tile(hidden, inner, ADD),
         )
+        split = any(tile and tile.splits > 1 for tile in self._tiles)
+        self._scratch = Scratch.allocate(like.device) if split else None
 
     def layers(self, attend: AttendFused) -> None:
         """Run all layers over `x`, in place."""
         into_heads, out_of_heads, into_mlp, out_of_mlp = self._tiles
+        scratch = self._scratch
         for index, layer in enumerate(self._decoder.layers):
             self._normalised(into_heads, layer.input_norm, layer.qkv, self._qkv, STORE)
             attend(index, layer, self._qkv, self._mixed)
-            product(out_of_heads, self._mixed, layer.output, self.x, kind=ADD)
+            product(out_of_heads, self._mixed, layer.output, self.x, kind=ADD, scratch=scratch)
             self._normalised(into_mlp, layer.mlp_norm, layer.gate_up, self._inner, SWIGLU)
-            product(out_of_mlp, self._inner, layer.down, self.x, kind=ADD)
+            product(out_of_mlp, self._inner, layer.down, self.x, kind=ADD, scratch=scratch)
 
     def finish(self, x: Tensor) -> Tensor:
         """Apply the final norm to some rows of `x`."""

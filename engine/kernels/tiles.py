@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -15,18 +15,24 @@ from engine.kernels.pieces import chains, options
 from engine.kernels.tile_table import ADD, STORE, Tile
 
 
+@dataclass(frozen=True, slots=True)
 class Scratch:
-    """Where the programs of split products meet; shared, because launches follow each other."""
+    """Where the programs of split products meet: one for products that follow each other.
 
-    def __init__(self, device: torch.device) -> None:
-        self.partial = torch.empty(8 * 2048 * 128, device=device)
-        self.arrived = torch.zeros(512, dtype=torch.int32, device=device)
+    A captured step makes its own, so that it lies in its graph's pool and no step on another
+    stream ever meets in it.
+    """
 
+    partial: Tensor  # (splits * outputs * rows,) fp32
+    arrived: Tensor  # (blocks of outputs,) int32, zero between launches
 
-@cache
-def scratch(device: torch.device) -> Scratch:
-    """The device's one scratch."""
-    return Scratch(device)
+    @classmethod
+    def allocate(cls, device: torch.device) -> Scratch:
+        """Make one for any measured tile."""
+        return cls(
+            torch.empty(8 * 2048 * 128, device=device),
+            torch.zeros(512, dtype=torch.int32, device=device),
+        )
 
 
 def product(
@@ -38,6 +44,7 @@ def product(
     kind: int = STORE,
     norm: Tensor | None = None,
     eps: float = 0.0,
+    scratch: Scratch | None = None,
 ) -> None:
     """Compute `x @ weight.T` and store it, add it to `out`, or gate it.
 
@@ -46,6 +53,7 @@ def product(
         x: (rows, inputs), any row stride; with `norm`, not yet normalised ("vector" only).
         weight: (outputs, inputs), twice the outputs for SWIGLU: gates, then ups.
         out: (rows, outputs), any row stride.
+        scratch: needed by "loop" tiles with splits.
     """
     if tile is None:
         _library(x, weight, out, kind)
@@ -69,9 +77,10 @@ def product(
             PARTS=parts, PASSES=size // tile.depth // parts, FEATURES=tile.features, **common,
         )  # fmt: skip
     else:
-        meeting = scratch(x.device)
+        assert tile.splits == 1 or scratch is not None, f"product: no scratch for splits of {tile}"
+        partial, arrived = (scratch.partial, scratch.arrived) if scratch else (out, out)
         loop_product[grid](
-            x, weight, out, meeting.partial, meeting.arrived, rows, features, size, *strides,
+            x, weight, out, partial, arrived, rows, features, size, *strides,
             ROWS=max(16, triton.next_power_of_2(rows)), DEPTH=tile.depth, FEATURES=tile.features,
             SHARE=size // tile.splits, SPLITS=tile.splits, STAGES=tile.stages,
             THREADS=32 * tile.warps if tile.prefetch and chains() else 0, **common,

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.kernels.tile_table import ADD, SWIGLU, Shape, Tile
-from engine.kernels.tiles import product
+from engine.kernels.tiles import Scratch, product
 
 STREAMED = 200 << 20  # bytes of weights that one measurement reads, far above any cache
 REPLAYS = 4
@@ -90,7 +90,8 @@ def _attempt(weights: Tensor, shape: Shape, rows: int, tile: Tile) -> bool:
     """Compile; what the device cannot hold is no candidate."""
     x, out = _operands(shape, rows, weights.device)
     try:
-        product(tile, x, _weights(weights, shape)[0], out, kind=shape[2])
+        scratch = Scratch.allocate(weights.device)
+        product(tile, x, _weights(weights, shape)[0], out, kind=shape[2], scratch=scratch)
     except Exception as error:
         print(f"tile {shape} rows={rows} {tile}: {type(error).__name__}: {error}"[:200], flush=True)
         return False
@@ -109,7 +110,7 @@ def _correct(weights: Tensor, shape: Shape, rows: int, tile: Tile) -> bool:
         wide = F.silu(gate) * up
     if not _attempt(weights, shape, rows, tile):
         return False
-    product(tile, x, weight, out, kind=kind)
+    product(tile, x, weight, out, kind=kind, scratch=Scratch.allocate(weights.device))
     wrong = float((out.double() - wide).norm() / wide.norm())
     if not wrong < TOLERANCE:
         print(f"tile {shape} rows={rows} {tile}: is wrong by {wrong}", flush=True)
@@ -119,11 +120,11 @@ def _correct(weights: Tensor, shape: Shape, rows: int, tile: Tile) -> bool:
 def _seconds(weights: Tensor, shape: Shape, rows: int, tile: Tile | None) -> float:
     """Return the time of one product in a chain."""
     x, out = _operands(shape, rows, weights.device)
-    chain = _weights(weights, shape)
+    chain, scratch = _weights(weights, shape), Scratch.allocate(weights.device)
 
     def run() -> None:
         for weight in chain:
-            product(tile, x, weight, out, kind=shape[2])
+            product(tile, x, weight, out, kind=shape[2], scratch=scratch)
 
     run()
     torch.cuda.synchronize()

@@ -11,7 +11,7 @@ from tests.engine.interpreting import DEVICE  # isort: skip (before any kernel)
 from engine.kernels.norm import rms_norm, swiglu
 from engine.kernels.sampler import ENDED, FINITE, FirstCode, draw_first, draw_next
 from engine.kernels.tile_table import ADD, STORE, SWIGLU, TILES, Tile
-from engine.kernels.tiles import product
+from engine.kernels.tiles import Scratch, product
 from engine.model import layers
 from engine.model import rows as words
 from engine.model.random_weights import full_size
@@ -143,8 +143,10 @@ def test_products_are_products(tile: Tile, rows: int, kind: int) -> None:
         gate, up = expected.chunk(2, -1)
         expected = F.silu(gate) * up
 
-    product(tile, x, weight, out, kind=kind)
+    scratch = Scratch.allocate(DEVICE)
+    product(tile, x, weight, out, kind=kind, scratch=scratch)
 
+    assert not scratch.arrived.any()
     torch.testing.assert_close(out, expected, rtol=2e-3, atol=2e-3)
 
 
