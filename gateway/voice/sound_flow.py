@@ -36,7 +36,7 @@ class SoundFlow:
         self.drained = False  # the chunk flagged last is handed over
         self._n = n
         self._common = common
-        self._first = first
+        self._first: Callable[[], None] | None = first
         self._coder: Coder | None = None
         self._seq = 0  # of the next chunk
         self._bytes = [0]  # cumulative, per chunk handed over
@@ -68,9 +68,13 @@ class SoundFlow:
         self.listener.complete |= Flag.LAST in chunk.flags
 
     def stop(self) -> None:
-        """Nothing more leaves; an encoder's state is 44 KB and goes at once."""
+        """Nothing more leaves, not even what waits."""
         self.stopped = self.listener.stopped = True
-        self._coder = None
+        self.let_go()
+
+    def let_go(self) -> None:
+        """No more sound comes; an encoder's state is 44 KB and goes at once."""
+        self._coder = self._first = None
 
     def playhead(self, played_ms: float | None, now: float) -> tuple[float, HeardSource, float]:
         """Where the listener is: ticks, who says so, and the seconds it may be wrong.
@@ -109,9 +113,10 @@ class SoundFlow:
             self.drained, self._coder = True, None
 
     def _hand_over(self, piece: Piece, coder: Coder, flags: Flag) -> None:
-        if self._seq == 0:
+        if self._first:
             flags |= Flag.FIRST
             self._first()
+            self._first = None
         chunk = Chunk(
             coder.codec, flags, self._n, self._seq, self.ticks, piece.duration, piece.packets
         )

@@ -107,8 +107,9 @@ class Speaking:
         self.text.stop()
         if self.text.speech:
             self.text.speech.cancel()
-        if self._task and self._task is not asyncio.current_task():
-            self._task.cancel()
+        task, self._task = self._task, None
+        if task and task is not asyncio.current_task():
+            task.cancel()
 
     def heard(self, cancel: Cancel | None, now: float) -> Heard:
         """What the listener heard, in sound and in text."""
@@ -238,12 +239,22 @@ class Speaking:
             text_to=whole if reason in ("complete", "empty") else self._alignment.text_to,
             first_audio=self._first_audio,
         )
-        self.text.stop()
         self._end(message, reason)
+
+    def _let_go(self) -> None:
+        """Keep no sound, and nothing that holds this: it is remembered for long, then goes at once.
+
+        The collector would come for it after a thousand others. An ended task holds its frames, and
+        they the last sound.
+        """
+        self._task = None
+        self.text.stop()
+        self.sound.let_go()
 
     def _end(self, message: str, outcome: str) -> None:
         assert self.open, self.utterance
         self.open = False
+        self._let_go()
         logger.info(
             "spoke utterance=%s engine=%s outcome=%s characters=%d seconds=%.2f first_audio=%.3f",
             self.utterance,

@@ -31,8 +31,8 @@ class TextFlow:
         self.text = ""
         self.done = False  # no more text follows
         self.speech: Speech | None = None
-        self._open = open
-        self._idle = idle
+        self._open: Callable[[], Speech] | None = open
+        self._idle: Callable[[], None] | None = idle
         self._config = config
         self._flushed_to = 0  # code points
         self._spoken_to = 0  # the last flush that had something to say
@@ -76,9 +76,9 @@ class TextFlow:
         return reached
 
     def stop(self) -> None:
-        """No timer fires any more."""
-        if self._timer:
-            self._timer.cancel()
+        """No text follows and no timer fires; whoever was to be called may go."""
+        self._stop_timer()
+        self._open = self._idle = None
 
     def _pass_on(self, text: str) -> None:
         self.text += text
@@ -86,12 +86,13 @@ class TextFlow:
             if text:
                 self.speech.append(text)
         elif speakable(text):
+            assert self._open, "text after the end"
             self.speech = self._open()
             self.speech.append(self.text)
 
     def _await_text(self) -> None:
         """Arrange for what happens if nothing more comes."""
-        self.stop()
+        self._stop_timer()
         if self.done:
             return
         config = self._config
@@ -100,11 +101,15 @@ class TextFlow:
             pause = config.text_pause if ended else config.text_wait
             self._later(pause, lambda: self._rest(config.text_idle - pause))
         else:
-            self._later(config.text_idle, self._idle)
+            self._later(config.text_idle, self._give_up)
 
     def _rest(self, remaining: float) -> None:
         self._flush()
-        self._later(max(remaining, 0.0), self._idle)
+        self._later(max(remaining, 0.0), self._give_up)
+
+    def _give_up(self) -> None:
+        if self._idle:
+            self._idle()
 
     def _flush(self) -> None:
         if self.speech and not self.done and len(self.text) > self._flushed_to:
@@ -112,6 +117,11 @@ class TextFlow:
         if self.speech and speakable(self.text[self._flushed_to :]):
             self._spoken_to = len(self.text)
         self._flushed_to = len(self.text)
+
+    def _stop_timer(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
 
     def _later(self, delay: float, action: Callable[[], None]) -> None:
         self._timer = asyncio.get_running_loop().call_later(delay, action)
