@@ -6,13 +6,13 @@ are and are dropped when they come up. Ties are broken by slot.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import TypeVar
 
 from engine.utterance import Utterance
-from engine.work import Stage, Work
+from engine.work import Stage, Stream, Work
 
 Entry = tuple[float, int, int, Work]  # key, slot, number of the look, work
 Timer = tuple[float, int, int, Utterance]  # moment, slot, number of the look, utterance
@@ -24,12 +24,14 @@ SWEEP_AT = 64  # outdated entries a heap may hold, beside two for each slot
 class Agenda:
     """What could be launched now, or will be in time.
 
-    `ready` has a heap per stage by latest start, `gathering` chunks that are not due yet by when
-    they will be, `resting` generation by when the listener's lead has room for a frame.
+    `ready` has a heap per stream and stage by latest start, `gathering` chunks that are not due yet
+    by when they will be, `resting` generation by when the listener's lead has room for a frame.
     """
 
-    def __init__(self) -> None:
-        self.ready: dict[Stage, list[Entry]] = {stage: [] for stage in Stage}
+    def __init__(self, streams: Collection[Stream]) -> None:
+        self.ready: dict[Stream, dict[Stage, list[Entry]]] = {
+            stream: {stage: [] for stage in Stage} for stream in streams
+        }
         self.gathering: list[Entry] = []
         self.resting: dict[Stage, list[Entry]] = {stage: [] for stage in Stage}
         self._timers: list[Timer] = []
@@ -59,9 +61,19 @@ class Agenda:
             heappop(heap)
         return heap[0] if heap else None
 
-    def firsts(self) -> list[Entry]:
-        """Return the first ready work of every stage that has any."""
-        return [entry for heap in self.ready.values() if heap and (entry := self.first(heap))]
+    def firsts(self, streams: Collection[Stream]) -> list[tuple[Entry, Stream]]:
+        """Return the first ready work of every stage that has any, and its stream."""
+        return [
+            (entry, stream)
+            for stream in streams
+            for heap in self.ready[stream].values()
+            if heap and (entry := self.first(heap))
+        ]
+
+    def nearest(self, stream: Stream) -> Entry | None:
+        """Return the first ready work of the last stage that has any: the nearest to sound."""
+        heaps = reversed(self.ready[stream].values())
+        return next((entry for heap in heaps if heap and (entry := self.first(heap))), None)
 
     def due(self, now: float) -> Iterator[Utterance]:
         """Take out the utterances whose time has come."""

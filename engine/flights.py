@@ -1,24 +1,43 @@
-"""Batches on the device: launched in order, finished in order, and what their times teach. Pure."""
+"""Batches on the device: launched, finished, and what their times teach. Pure.
+
+A device may run several streams side by side. Whatever makes codes of a slot follows what made
+codes of it before, and the codec follows both that and its own last launch for the slot; nothing
+that makes codes waits for the codec.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from math import inf
-from typing import NamedTuple
 
 from engine.costs import CostModel
-from engine.work import Batch, Observer, Outcome, Stages, Ticket, Work
+from engine.work import Batch, Observer, Outcome, Stage, Stages, Stream, Ticket, Work
 
-IN_FLIGHT = 2  # batches: the device has the next while the host settles the last
+IN_FLIGHT = 2  # batches a stream: the device has the next while the host settles the last
 
 
-class Flight(NamedTuple):
-    """A launched batch and when it was launched."""
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A launched batch."""
 
     batch: Batch
+    launched_at: float  # s
+    predicted: float  # s it should take
+    after: Sequence[Flight]  # of other streams, that must be over before it begins
     ticket: Ticket
-    launched_at: float
+    began: float = inf  # s: when the device got to it
+    landed_at: float = inf  # s: when it was found to be over
+    slots: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.slots = frozenset(work.utterance.slot for work in self.batch.works)
+
+    @property
+    def over(self) -> bool:
+        """Whether the device has finished it and everything that it follows was found over."""
+        return self.ticket.done() and all(each.landed_at < inf for each in self.after)
 
 
 class Flights:
@@ -27,45 +46,64 @@ class Flights:
     Args:
         stages: the device.
         costs: taught by every finished launch.
-        observer: told of launches and of their ends.
+        observer: told of their ends.
     """
 
     def __init__(self, stages: Stages, costs: CostModel, observer: Observer | None) -> None:
         self._stages = stages
         self._costs = costs
         self._observer = observer
-        self._flights: deque[Flight] = deque()
-        self._device_free_at = -inf
+        self._queues: dict[Stream, deque[Flight]] = {each: deque() for each in stages.streams}
+        self._free_at = dict.fromkeys(stages.streams, -inf)  # s
 
     @property
-    def room(self) -> bool:
-        """Whether another batch may be launched."""
-        return len(self._flights) < IN_FLIGHT
+    def room(self) -> list[Stream]:
+        """The streams on which another batch may be launched."""
+        return [stream for stream, queue in self._queues.items() if len(queue) < IN_FLIGHT]
 
     @property
-    def oldest(self) -> Ticket | None:
-        """The launch to wait for, if any is in flight."""
-        return self._flights[0].ticket if self._flights else None
+    def tickets(self) -> list[Ticket]:
+        """The launches to wait for: the oldest of every stream."""
+        return [queue[0].ticket for queue in self._queues.values() if queue]
 
     def launch(self, batch: Batch, now: float) -> None:
         """Hand a batch to the device."""
-        self._flights.append(Flight(batch, self._stages.launch(batch), now))
-        if self._observer:
-            predicted = self._costs.predict(batch.stage, len(batch.works), batch.frames)
-            self._observer.launched(batch, predicted, now)
+        after = self._followed(batch) if len(self._queues) > 1 else ()
+        ticket = self._stages.launch(batch, [each.ticket for each in after])
+        predicted = self._costs.predict(batch.stage, len(batch.works), batch.frames)
+        self._queues[batch.stream].append(Flight(batch, now, predicted, after, ticket))
 
     def landed(self, now: float) -> Iterator[tuple[Work, Outcome]]:
         """Take in the batches that the device has finished; yield each work with its facts."""
-        while self._flights and self._flights[0].ticket.done():
-            flight = self._flights.popleft()
-            outcomes = flight.ticket.outcomes()
-            self._learn(flight, now)
-            yield from zip(flight.batch.works, outcomes, strict=True)
+        for queue in self._queues.values():
+            while queue and queue[0].over:
+                flight = queue.popleft()
+                outcomes = flight.ticket.outcomes()
+                self._learn(flight, now)
+                yield from zip(flight.batch.works, outcomes, strict=True)
+
+    def _followed(self, batch: Batch) -> list[Flight]:
+        """Find the last flight of each other stream that this batch builds on."""
+        slots = {work.utterance.slot for work in batch.works}
+        decodes = batch.stage is Stage.CODEC
+        return [
+            last
+            for stream, queue in self._queues.items()
+            if stream is not batch.stream and (last := _last(queue, slots, decodes=decodes))
+        ]
 
     def _learn(self, flight: Flight, now: float) -> None:
-        began = max(flight.launched_at, self._device_free_at)
-        self._device_free_at = now
         batch = flight.batch
-        self._costs.learn(batch.stage, len(batch.works), batch.frames, now - began)
+        ready_at = max([self._free_at[batch.stream], *(each.landed_at for each in flight.after)])
+        flight.began, flight.landed_at = max(flight.launched_at, ready_at), now
+        self._free_at[batch.stream] = now
+        if not flight.launched_at < flight.began == now:  # else both ended between two looks
+            self._costs.learn(batch.stage, len(batch.works), batch.frames, now - flight.began)
         if self._observer:
-            self._observer.finished(batch, began, now)
+            self._observer.finished(flight, now)
+
+
+def _last(queue: deque[Flight], slots: set[int], *, decodes: bool) -> Flight | None:
+    """The last flight with one of `slots`; chunks count only for what decodes itself."""
+    counts = (each for each in reversed(queue) if decodes or each.batch.stage is not Stage.CODEC)
+    return next((each for each in counts if not each.slots.isdisjoint(slots)), None)

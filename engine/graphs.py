@@ -12,7 +12,8 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 Step = Callable[[Tensor, Tensor, "Shape"], None]
 
 Pool: TypeAlias = Any  # torch's handle of graph memory
+Result = TypeVar("Result")
 
 RING = 8  # launches whose buffers may be in use; the loop has two in flight
 NAP = 30e-6  # s between looks at an event
@@ -41,6 +43,14 @@ class Shape:
     def words(self, width: int) -> int:
         """Return the length of the input buffer: `width` a row and two per token."""
         return self.rows * (width + 2 * self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where graphs are captured that never run at once."""
+
+    stream: torch.cuda.Stream  # libraries keep a workspace for each
+    pool: Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +92,14 @@ class _Captured:
 
 
 class CudaGraphs:
-    """One step, captured for some shapes, called like the step itself.
+    """One step, captured for some shapes, called like the step itself, on the current stream.
 
     Args:
         step: works on device memory only; what it needs beyond its inputs must stay where it is.
         shapes: what to capture; the largest first, so that the others fit into its memory.
         width: fixed words per row.
         padding: makes inputs of a shape that touch nothing that matters.
-        pool: memory that graphs may share because they never run at once.
+        home: of these graphs and of those that never run beside them.
     """
 
     def __init__(
@@ -99,11 +109,9 @@ class CudaGraphs:
         *,
         width: int,
         padding: Callable[[Shape], Words],
-        device: torch.device,
-        pool: Pool,
+        home: Home,
     ) -> None:
         self.shapes = sorted(shapes)
-        self._step = step
         longest = max(shape.words(width) for shape in shapes)
         rows = max(shape.rows for shape in shapes)
         self._ring = [
@@ -117,9 +125,10 @@ class CudaGraphs:
         self._next = 0
         self._captured: dict[Shape, _Captured] = {}
         for shape in sorted(shapes, key=lambda each: each.words(width), reverse=True):
-            inputs = torch.from_numpy(padding(shape).ravel()).to(device)
-            results = torch.zeros(shape.rows, dtype=torch.int32, device=device)
-            self._captured[shape] = self._capture(shape, inputs, results, pool)
+            inputs = torch.from_numpy(padding(shape).ravel()).to(home.stream.device)
+            results = torch.zeros(shape.rows, dtype=torch.int32, device=inputs.device)
+            graph, _ = capture(partial(step, inputs, results, shape), home)
+            self._captured[shape] = _Captured(graph, inputs, results)
 
     def launch(self, shape: Shape, words: Words) -> Launched:
         """Copy the inputs in, replay, copy the results out; returns at once."""
@@ -138,18 +147,17 @@ class CudaGraphs:
         place.event.record()
         return Launched(place.event, results)
 
-    def _capture(self, shape: Shape, inputs: Tensor, results: Tensor, pool: Pool) -> _Captured:
-        """Run once to compile and allocate what libraries need, then record."""
-        side = torch.cuda.Stream(inputs.device)
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            self._step(inputs, results, shape)
-        torch.cuda.current_stream().wait_stream(side)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
-            self._step(inputs, results, shape)
-        return _Captured(graph, inputs, results)
+
+def capture(run: Callable[[], Result], home: Home) -> tuple[torch.cuda.CUDAGraph, Result]:
+    """Run once to compile and allocate what libraries need, then record; return what `run` does."""
+    home.stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(home.stream):
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=home.pool, stream=home.stream):
+        result = run()
+    return graph, result
 
 
 def smallest(shapes: Iterable[Shape], rows: int, tokens: int = 0) -> Shape | None:

@@ -80,10 +80,12 @@ class EngineLoop:
         self._ended: Counter[str] = Counter()
 
     def step(self, commands: Iterable[Command], now: float) -> bool:
-        """Apply commands, settle what the device finished, launch what must start soonest.
+        """Settle and launch; whether a batch was launched."""
+        self.settle(commands, now)
+        return self.launch(now)
 
-        Returns whether a batch was launched: then step again at once, with a fresh `now`.
-        """
+    def settle(self, commands: Iterable[Command], now: float) -> None:
+        """Apply commands and take in what the device finished."""
         self._now = now
         for command in commands:
             if self._observer:
@@ -92,12 +94,30 @@ class EngineLoop:
         self._commit(now)
         self._admit(now)
         self._report(now)
-        return self._flights.room and self._launch(now)
+
+    def launch(self, now: float) -> bool:
+        """Launch what must start soonest, if the device has room for it.
+
+        Returns whether a batch was launched: then settle and launch again, with a fresh `now`.
+        """
+        room = self._flights.room
+        batch = self._policy.plan(now, room) if room else None
+        if batch is None:
+            return False
+        self._lateness = max(self._lateness, now - batch.works[0].latest_start)
+        for work in batch.works:
+            if work.stage is Stage.PREFILL:
+                work.utterance.fix_layout()
+        self._flights.launch(batch, now)
+        for work in batch.works:
+            work.utterance.advance(work.stage, work.frames)
+        self._policy.launched(batch, now)
+        return True
 
     @property
-    def oldest(self) -> Ticket | None:
-        """The launch to wait for, if any is in flight."""
-        return self._flights.oldest
+    def tickets(self) -> list[Ticket]:
+        """The launches to wait for: the oldest of every stream."""
+        return self._flights.tickets
 
     @property
     def busy(self) -> bool:
@@ -212,20 +232,6 @@ class EngineLoop:
             self._status_at[options.utterance] = -inf
 
     # --------------------------------------------------------------- device
-
-    def _launch(self, now: float) -> bool:
-        batch = self._policy.plan(now)
-        if batch is None:
-            return False
-        self._lateness = max(self._lateness, now - batch.works[0].latest_start)
-        for work in batch.works:
-            if work.stage is Stage.PREFILL:
-                work.utterance.fix_layout()
-        self._flights.launch(batch, now)
-        for work in batch.works:
-            work.utterance.advance(work.stage, work.frames)
-        self._policy.launched(batch, now)
-        return True
 
     def _commit(self, now: float) -> None:
         for work, outcome in self._flights.landed(now):

@@ -30,8 +30,12 @@ def to_int16(samples: Tensor) -> Tensor:
 
 def to_bytes(samples: Tensor) -> bytes:
     """Copy int16 samples (time,) from their device."""
-    values: np.ndarray = samples.cpu().numpy()
-    return values.astype("<i2", copy=False).tobytes()
+    return as_bytes(samples.cpu().numpy())
+
+
+def as_bytes(samples: np.ndarray) -> bytes:
+    """Copy int16 samples (time,)."""
+    return samples.astype("<i2", copy=False).tobytes()
 
 
 class LeadingSilence:

@@ -12,6 +12,7 @@ deterministic: ties are broken by slot; no clock, no randomness.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from heapq import heappop, heappush
 from math import inf
 
@@ -21,7 +22,7 @@ from engine.config import SchedulerConfig
 from engine.costs import CostModel
 from engine.pace import LONGEST, Pace
 from engine.utterance import Utterance
-from engine.work import Batch, Stage, Stages, Work
+from engine.work import ONE_STREAM, Batch, Stage, Stages, Stream, Work
 
 CAN_WAIT = 0.03  # s of slack with which a newcomer can let others go first
 AS_SOON = 20  # launches within which a chunk that is due is cut to join a smaller one
@@ -41,7 +42,8 @@ class Scheduler:
         self._config = config
         self._costs = costs
         self._stages = stages
-        self._agenda = Agenda()
+        self._agenda = Agenda(stages.streams)
+        self._alone = len(stages.streams) == 1
         self._pace = Pace(config, costs, 1)
 
     def touch(self, utterance: Utterance, now: float) -> None:
@@ -54,7 +56,8 @@ class Scheduler:
         moment = utterance.clock.changes_at(now)
         if work := self._step(utterance, dry, pace):
             if goes_on <= now:
-                agenda.add(agenda.ready[work.stage], work.latest_start, work, look)
+                ready = agenda.ready[self._stream(work.stage, utterance)]
+                agenda.add(ready[work.stage], work.latest_start, work, look)
             elif dry < inf:
                 room_at = self._room_at(utterance, dry)
                 agenda.add(agenda.resting[work.stage], room_at, work, look)
@@ -63,7 +66,8 @@ class Scheduler:
             full = work.frames >= self._wanted(utterance, pace)
             due = now if full or utterance.stalled else self._chunk_due_at(work, dry, pace)
             if due <= now:
-                agenda.add(agenda.ready[Stage.CODEC], work.latest_start, work, look)
+                ready = agenda.ready[self._stream(Stage.CODEC, utterance)]
+                agenda.add(ready[Stage.CODEC], work.latest_start, work, look)
             elif due < inf:
                 agenda.add(agenda.gathering, due, work, look)
                 moment = min(moment, due)
@@ -74,8 +78,8 @@ class Scheduler:
         """The utterance has ended."""
         self._agenda.outdate(utterance.slot)
 
-    def plan(self, now: float) -> Batch | None:
-        """Return the batch to launch now, or None if nothing is ready.
+    def plan(self, now: float, streams: Collection[Stream] = ONE_STREAM) -> Batch | None:
+        """Return the batch to launch now on one of `streams`, or None if nothing is ready.
 
         Once there is a launch, work that would soon need one of its own comes along: chunks due
         within a frame, and rested utterances that have room for a frame.
@@ -83,19 +87,23 @@ class Scheduler:
         agenda = self._agenda
         for utterance in agenda.due(now):
             self.touch(utterance, now)
-        anchor = self._anchor(now)
-        if anchor is None:
+        found = self._anchor(now, streams)
+        if found is None:
             return None
-        stage, room, latest = anchor.stage, self._rows(anchor), self._company(anchor, now)
-        works = self._take(agenda.ready[stage], anchor, room, latest)
+        anchor, stream = found
+        stage, ready = anchor.stage, agenda.ready[stream][anchor.stage]
+        room, latest = self._rows(anchor, stream), self._company(anchor, len(ready), now)
+        works = self._take(ready, anchor, room, latest)
         if stage is Stage.CODEC:
-            works += self._take(agenda.gathering, anchor, room - len(works), now + FRAME_SECONDS)
-            return Batch(stage, works)
+            if stream is not Stream.FAST:
+                due = now + FRAME_SECONDS
+                works += self._take(agenda.gathering, anchor, room - len(works), due)
+            return Batch(stage, works, stream)
         if latest == inf:
             works += self._take(agenda.resting[stage], anchor, room - len(works), now)
         if stage is Stage.TALKER and len(works) != self._pace.fellows:
             self._pace = Pace(self._config, self._costs, len(works))
-        return Batch(stage, works)
+        return Batch(stage, works, stream)
 
     def launched(self, batch: Batch, now: float) -> None:
         """Look anew at those in a batch, as far as its launch gave them something to do."""
@@ -109,9 +117,9 @@ class Scheduler:
     def _add_predictors(self, batch: Batch) -> None:
         """After a first code come the others of its frame; all else is as it was."""
         agenda, pace = self._agenda, self._present_pace()
-        ready = agenda.ready[Stage.PREDICTOR]
         for work in batch.works:
             utterance = work.utterance
+            ready = agenda.ready[self._stream(Stage.PREDICTOR, utterance)][Stage.PREDICTOR]
             before = pace.listener if utterance.samples else pace.newcomer
             start = work.latest_start + before[batch.stage] - before[Stage.PREDICTOR]
             follower = Work(utterance, Stage.PREDICTOR, 1, start)
@@ -128,6 +136,16 @@ class Scheduler:
         return min((work.latest_start for work in lanes if work), default=inf) - now
 
     # ---------------------------------------------------------- one utterance
+
+    def _stream(self, stage: Stage, utterance: Utterance) -> Stream:
+        """Where a launch goes: whatever a first sound waits for passes the others."""
+        if self._alone or stage is Stage.TALKER:
+            return Stream.MAIN
+        if stage is Stage.PREFILL:
+            return Stream.FAST
+        if stage is Stage.CODEC:
+            return Stream.SIDE if utterance.samples else Stream.FAST
+        return Stream.MAIN if utterance.frame else Stream.FAST
 
     def _step(self, utterance: Utterance, dry: float, pace: Pace) -> Work | None:
         """What the utterance's generation lane could do next, rested or not."""
@@ -196,21 +214,27 @@ class Scheduler:
 
     # ---------------------------------------------------------------- a batch
 
-    def _anchor(self, now: float) -> Work | None:
+    def _anchor(self, now: float, streams: Collection[Stream]) -> tuple[Work, Stream] | None:
         """Choose the work that the next batch is for: the one that must start soonest.
+
+        Where first sounds have a stream of their own, the one with the least left to do goes first:
+        the mean wait is shortest so (Schrage 1968, shortest remaining processing time).
 
         While talker batches are full throughput counts: a newcomer whose first frame can wait lets
         a step of the others go before, so that one launch predicts its codes and theirs.
         """
-        firsts = self._agenda.firsts()
+        if Stream.FAST in streams and (entry := self._agenda.nearest(Stream.FAST)):
+            return entry[-1], Stream.FAST
+        firsts = self._agenda.firsts(streams)
         if not firsts:
             return None
-        first = min(firsts)[-1]
-        if first.stage is Stage.PREDICTOR and not first.utterance.samples:
-            step = self._agenda.first(self._agenda.ready[Stage.TALKER])
+        (*_, first), stream = min(firsts)
+        newcomer = first.stage is Stage.PREDICTOR and not first.utterance.samples
+        if newcomer and stream is Stream.MAIN:
+            step = self._agenda.first(self._agenda.ready[stream][Stage.TALKER])
             if step and self._may_wait(first, now):
-                return step[-1]
-        return first
+                return step[-1], stream
+        return first, stream
 
     def _may_wait(self, newcomer: Work, now: float) -> bool:
         """Whether steps are full and a newcomer has time for one more."""
@@ -218,22 +242,24 @@ class Scheduler:
         full = pace.fellows >= self._stages.rows(Stage.TALKER)
         return full and newcomer.latest_start - now >= max(CAN_WAIT, 2 * pace.step)
 
-    def _rows(self, anchor: Work) -> int:
+    def _rows(self, anchor: Work, stream: Stream) -> int:
         """Return the most rows for the anchor's batch, so that chunks do not take too long."""
-        rows = self._stages.rows(anchor.stage)
+        rows = self._stages.rows(anchor.stage, stream)
         if anchor.stage is not Stage.CODEC:
             return rows
         while rows > 1 and self._costs.predict(Stage.CODEC, rows, anchor.frames) > LONGEST:
             rows //= 2
         return rows
 
-    def _company(self, anchor: Work, now: float) -> float:
+    def _company(self, anchor: Work, rows: int, now: float) -> float:
         """Return the latest start up to which others ride along: everyone, if time allows.
 
         Company makes a launch longer. An anchor that is late for it takes only those who would be
         late soon; the rich can wait.
+
+        Args:
+            rows: at least as many as there are.
         """
-        rows = len(self._agenda.ready[anchor.stage])  # with what is outdated: at least as many
         alone = self._costs.predict(anchor.stage, 1, anchor.frames)
         longer = self._costs.predict(anchor.stage, rows, anchor.frames) - alone
         return inf if now + longer <= anchor.latest_start else max(now + RICH, anchor.latest_start)

@@ -7,17 +7,26 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 
 from engine.api import FRAME_SAMPLES, Info, Open
 from engine.segment import FRAMES_PER_CHARACTER, MIN_FRAMES
 from engine.text.feed import TextFeed
-from engine.work import Batch, Outcome, Stage, Work
+from engine.work import FAST_ROWS, ONE_STREAM, Batch, Outcome, Stage, Stream, Ticket, Work
 
 VOICES = ("tone", "poison")  # an utterance in the voice "poison" fails at its third frame
 SEGMENT_SECONDS = 12.0
 AMPLITUDE = 8_000  # of 32,767
+
+LONGER = {  # share by which a launch of the first stream takes longer beside one of the second
+    (Stream.FAST, Stream.MAIN): 0.8,
+    (Stream.FAST, Stream.SIDE): 0.3,
+    (Stream.MAIN, Stream.FAST): 0.2,
+    (Stream.MAIN, Stream.SIDE): 0.1,
+    (Stream.SIDE, Stream.MAIN): 0.7,
+    (Stream.SIDE, Stream.FAST): 0.7,
+}
 
 GOES_ON = Outcome()
 ENDS = Outcome(end_of_speech=True)
@@ -40,7 +49,8 @@ class SilentStages:
         rows: most works in one batch.
         clock: seconds, real or virtual.
         sleep: waits for a ticket; never called in virtual time.
-        costs: the duration of a launch.
+        costs: the duration of a launch that has the device to itself.
+        streams: what runs side by side; each that is busy when a launch begins makes it longer.
     """
 
     def __init__(
@@ -51,13 +61,15 @@ class SilentStages:
         clock: Callable[[], float],
         sleep: Callable[[float], None],
         costs: Costs = scripted_costs,
+        streams: Collection[Stream] = ONE_STREAM,
     ) -> None:
         self.info = Info("silent", VOICES, VOICES[0], ("english",), instructions=True, slots=slots)
         self._rows = rows
         self._clock = clock
         self._sleep = sleep
         self._costs = costs
-        self._free_at = 0.0
+        self.streams = streams
+        self._free_at = dict.fromkeys(streams, 0.0)
 
     def check(self, options: Open) -> str:
         """Only the voice can be wrong."""
@@ -68,16 +80,20 @@ class SilentStages:
         """Tokens are words: their number paces streamed text as real tokens would."""
         return TextFeed(_words, limit_seconds=SEGMENT_SECONDS, normalise=False)
 
-    def rows(self, stage: Stage) -> int:
-        """The same for every stage."""
-        return self._rows
+    def rows(self, stage: Stage, stream: Stream = Stream.MAIN) -> int:
+        """As on a GPU: few at once where a first sound is made, so that it comes soon."""
+        return min(self._rows, FAST_ROWS) if stream is Stream.FAST else self._rows
 
-    def launch(self, batch: Batch) -> SilentTicket:
+    def launch(self, batch: Batch, after: Sequence[Ticket] = ()) -> SilentTicket:
         """Queue the batch behind the ones before it."""
+        stream, free_at = batch.stream, self._free_at
+        moments = [each.ready_at for each in after if isinstance(each, SilentTicket)]
+        begins = max(free_at[stream], self._clock(), *moments)
+        beside = [each for each, until in free_at.items() if each is not stream and until > begins]
         seconds = self._costs(batch.stage, len(batch.works), batch.frames)
-        self._free_at = max(self._free_at, self._clock()) + seconds
+        free_at[stream] = begins + seconds * (1 + sum(LONGER[stream, each] for each in beside))
         outcomes = [_outcome(work) for work in batch.works]
-        return SilentTicket(self._free_at, outcomes, self._clock, self._sleep)
+        return SilentTicket(free_at[stream], outcomes, self._clock, self._sleep)
 
     def release(self, slot: int) -> None:
         """Nothing is kept per slot."""

@@ -13,7 +13,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.api import Append, Command, EngineError, Event, Finish, Info, Open
@@ -21,12 +21,13 @@ from engine.config import EngineConfig
 from engine.loop import EngineLoop
 from engine.turnaround import TimedStages, Turnaround
 from engine.watch import Watch
-from engine.work import Stages
+from engine.work import Stages, Ticket
 
 logger = logging.getLogger(__name__)
 
 HEARTBEAT = 0.1  # s between `Load` events
-GLANCE = 0.001  # s of waiting for the device between looks at the inbox
+GLANCE = 0.001  # s of waiting for the device between looks at the inbox …
+SIDE_GLANCE = 0.00005  # … and at the other streams
 WARM_UP_TEXT = "This sentence warms up every stage, so that the first listener need not wait."
 WARM_UP_SECONDS = 1.2  # s of sound of each warm-up utterance
 WARM_UP_TOGETHER = (1, 3)  # utterances at once: the cost model learns what company costs
@@ -122,8 +123,8 @@ class EngineThread:
         for together in WARM_UP_TOGETHER:
             loop.step(_warm_up(stages.info, min(together, stages.info.slots)), time.monotonic())
             while loop.busy:
-                if not loop.step([], time.monotonic()) and loop.oldest:
-                    loop.oldest.wait(1.0)
+                if not loop.step([], time.monotonic()):
+                    _wait_for(loop.tickets, 1.0)
         outbox.clear()
         if self._watch:
             self._watch.clear()
@@ -136,17 +137,24 @@ class EngineThread:
         commands: list[Command] = []
         while not self._stopping:
             now = time.monotonic()
-            settles = loop.oldest is not None and loop.oldest.done()
-            launched = loop.step(commands, now)
+            settles = _any_done(loop.tickets)
+            loop.settle(commands, now)
+            if loop.tickets:
+                self._pass_on(outbox)  # the device has work meanwhile: sound goes first
+            launched = loop.launch(now)
             if settles and launched:
                 self._turned(time.monotonic() - now, stages.launching, now)
             if now >= beat_at:
                 outbox.append(loop.load(now))
                 beat_at = now + HEARTBEAT
-            if outbox:
-                self._deliver(list(outbox))
-                outbox.clear()
+            self._pass_on(outbox)
             commands = self._wait(loop, launched, beat_at)
+
+    def _pass_on(self, outbox: list[Event]) -> None:
+        """Deliver what there is."""
+        if outbox:
+            self._deliver(list(outbox))
+            outbox.clear()
 
     def _turned(self, between: float, launching: float, now: float) -> None:
         """Note a turn that settled one batch and launched the next."""
@@ -158,9 +166,9 @@ class EngineThread:
         """Wait for whatever comes first and return the commands that have arrived."""
         if launched:
             return self._drain()
-        if loop.oldest is not None:
-            while not loop.oldest.done() and self._inbox.empty():
-                loop.oldest.wait(GLANCE)
+        if tickets := loop.tickets:
+            while not _any_done(tickets) and self._inbox.empty():
+                _wait_for(tickets, GLANCE)
             return self._drain()
         now = time.monotonic()
         if self._watch and not loop.busy and self._watch.write_some(now):
@@ -179,6 +187,16 @@ class EngineThread:
             if command is not None:
                 commands.append(command)
         return commands
+
+
+def _any_done(tickets: Sequence[Ticket]) -> bool:
+    return any(ticket.done() for ticket in tickets)
+
+
+def _wait_for(tickets: Sequence[Ticket], timeout: float) -> None:
+    """Block until the only launch is over or for `timeout` s; of several, for a short while."""
+    if tickets:
+        tickets[0].wait(timeout if len(tickets) == 1 else SIDE_GLANCE)
 
 
 def call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:

@@ -15,7 +15,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,14 @@ from engine.api import (
     Playback,
     Sampling,
 )
-from engine.work import Batch, Stage
+from engine.flights import Flight
+from engine.work import Stage, Stream
 
 SPANS = 20_000  # launches kept: two minutes of a busy device
 MICRO = 1e6  # Chrome's traces count microseconds
-LANES = {stage: number for number, stage in enumerate(Stage, 1)}  # threads of process 1
+LANES = {  # threads of process 1: on each, one thing at a time
+    lane: number for number, lane in enumerate(product(Stream, Stage), 1)
+}
 COMMANDS: dict[str, type[Command]] = {
     kind.__name__: kind for kind in (Open, Append, Flush, Finish, Playback, Cancel)
 }
@@ -50,6 +53,7 @@ class Span:
     """One launch, and why it was the next."""
 
     stage: Stage
+    stream: Stream
     rows: int
     frames: int
     planned_at: float  # s
@@ -82,7 +86,6 @@ class Trace:
         self.spans: deque[Span] = deque(maxlen=spans)
         self.marks: deque[Mark] = deque(maxlen=spans)
         self.turns: deque[tuple[float, float]] = deque(maxlen=spans)  # (moment, s of the host)
-        self._planned: deque[tuple[float, float]] = deque()  # (moment, predicted) of the flights
 
     def command(self, command: Command, now: float) -> None:
         """A command is about to be applied; its text is not kept."""
@@ -91,20 +94,16 @@ class Trace:
             detail = f"{command.state} {command.rendered:.3f} s"
         self.marks.append(Mark(now, type(command).__name__, command.utterance, detail))
 
-    def launched(self, batch: Batch, predicted: float, now: float) -> None:
-        """A batch was launched."""
-        self._planned.append((now, predicted))
-
-    def finished(self, batch: Batch, began: float, now: float) -> None:
-        """The oldest batch in flight is over."""
-        planned_at, predicted = self._planned.popleft()
+    def finished(self, flight: Flight, now: float) -> None:
+        """A batch is over."""
+        batch = flight.batch
         names = tuple(work.utterance.options.utterance for work in batch.works)
-        slack = batch.works[0].latest_start - planned_at
         self.spans.append(
             Span(
-                *(batch.stage, len(names), batch.frames, planned_at, began, now, predicted),
+                *(batch.stage, batch.stream, len(names), batch.frames),
+                *(flight.launched_at, flight.began, now, flight.predicted),
                 anchor=names[0],
-                slack=slack,
+                slack=batch.works[0].latest_start - flight.launched_at,
                 utterances=names,
             )
         )
@@ -170,11 +169,8 @@ class Recorder:
         while self._count > self._most:
             self._count -= len(self._kept.pop(next(iter(self._kept))))
 
-    def launched(self, batch: Batch, predicted: float, now: float) -> None:
+    def finished(self, flight: Flight, now: float) -> None:
         """Launches follow from commands."""
-
-    def finished(self, batch: Batch, began: float, now: float) -> None:
-        """So do their ends."""
 
     def event(self, event: Event, now: float) -> None:
         """And events."""
@@ -237,14 +233,15 @@ def _entries(spans: Iterable[Span], marks: Iterable[Mark]) -> Iterator[dict[str,
     """Yield lanes before what lies on them; those of utterances in the order of their marks."""
     yield _label("process_name", 1, 0, "device")
     yield _label("process_name", 2, 0, "utterances")
-    for stage, lane in LANES.items():
-        yield _label("thread_name", 1, lane, stage.value)
+    for stream, stage in sorted({(span.stream, span.stage) for span in spans}):
+        name = stage if stream is Stream.MAIN else f"{stream} {stage}"
+        yield _label("thread_name", 1, LANES[stream, stage], name)
     lanes: dict[str, int] = {}
     for mark in marks:
         yield from _lane(lanes, mark.utterance)
         yield _instant(mark, tid=lanes[mark.utterance])
     for span in spans:
-        yield _entry(span, pid=1, tid=LANES[span.stage]) | {"args": _reasons(span)}
+        yield _entry(span, pid=1, tid=LANES[span.stream, span.stage]) | {"args": _reasons(span)}
         for name in span.utterances:
             yield from _lane(lanes, name)
             yield _entry(span, pid=2, tid=lanes[name])

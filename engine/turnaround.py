@@ -1,20 +1,20 @@
 """The host's own time between two batches: what a device waits for that is not a batch ahead.
 
 It runs from the moment the engine's thread sees that a batch is over until the next is launched and
-counted: settling, planning, launching, looking anew at those in it. Waiting is not in it, nor is
-handing the sound on, which comes after the launch.
+counted: settling, handing its sound on, planning, launching, looking anew at those in it. Waiting
+is not in it.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from operator import sub
 from typing import TYPE_CHECKING
 
 from engine.api import Info, Open
 from engine.percentile import percentile
-from engine.work import Batch, Stage, Stages, Ticket
+from engine.work import Batch, Stage, Stages, Stream, Ticket
 
 if TYPE_CHECKING:
     from engine.text.feed import TextFeed
@@ -82,14 +82,19 @@ class TimedStages:
         """Ask the stages."""
         return self._stages.text()
 
-    def rows(self, stage: Stage) -> int:
+    @property
+    def streams(self) -> Collection[Stream]:
         """Ask the stages."""
-        return self._stages.rows(stage)
+        return self._stages.streams
 
-    def launch(self, batch: Batch) -> Ticket:
+    def rows(self, stage: Stage, stream: Stream = Stream.MAIN) -> int:
+        """Ask the stages."""
+        return self._stages.rows(stage, stream)
+
+    def launch(self, batch: Batch, after: Sequence[Ticket] = ()) -> Ticket:
         """Launch, and note how long that took."""
         began = self._clock()
-        ticket = self._stages.launch(batch)
+        ticket = self._stages.launch(batch, after)
         self.launching = self._clock() - began
         return ticket
 

@@ -13,8 +13,8 @@ from math import inf
 from pathlib import Path
 
 from engine.api import Command, ConfigError, Event
+from engine.flights import Flight
 from engine.trace import Recorder, Trace
-from engine.work import Batch
 
 logger = logging.getLogger(__name__)
 
@@ -51,14 +51,10 @@ class Watch:
         self._trace.command(command, now)
         self._recorder.command(command, now)
 
-    def launched(self, batch: Batch, predicted: float, now: float) -> None:
-        """A batch was launched."""
-        self._trace.launched(batch, predicted, now)
-
-    def finished(self, batch: Batch, began: float, now: float) -> None:
-        """The oldest batch in flight is over."""
+    def finished(self, flight: Flight, now: float) -> None:
+        """A batch is over."""
         self._news = True
-        self._trace.finished(batch, began, now)
+        self._trace.finished(flight, now)
 
     def event(self, event: Event, now: float) -> None:
         """An event was emitted."""

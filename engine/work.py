@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from engine.api import Command, Event, Info, Open
 
 if TYPE_CHECKING:
+    from engine.flights import Flight
     from engine.text.feed import TextFeed
     from engine.utterance import Utterance
 
@@ -26,6 +27,20 @@ class Stage(StrEnum):
     CODEC = "codec"  # waiting frames → samples
 
     __hash__ = str.__hash__  # keys of hot dictionaries; `Enum` hashes in Python
+
+
+class Stream(StrEnum):
+    """Queues of a device: launches of one run in order, those of different ones side by side."""
+
+    FAST = "fast"  # what a first sound waits for; before everything else
+    MAIN = "main"  # steps of those who speak already; everything, where it is the only one
+    SIDE = "side"  # chunks of those who are heard already; in the time that the others leave
+
+    __hash__ = str.__hash__
+
+
+ONE_STREAM = (Stream.MAIN,)
+FAST_ROWS = 16  # most works in a batch of the fast stream: first sounds shall not wait for a crowd
 
 
 class Work(NamedTuple):
@@ -42,6 +57,7 @@ class Batch(NamedTuple):
 
     stage: Stage
     works: Sequence[Work]
+    stream: Stream = Stream.MAIN
 
     @property
     def frames(self) -> int:
@@ -74,7 +90,7 @@ class Ticket(Protocol):
 
 
 class Stages(Protocol):
-    """Everything that runs on the device. Launches run in order.
+    """Everything that runs on the device. Launches of one stream run in order.
 
     A launch reads what it needs from `work.utterance` *as it stands at launch* and must not keep
     the reference:
@@ -98,11 +114,15 @@ class Stages(Protocol):
     def text(self) -> TextFeed:
         """A fresh feed that turns one utterance's text into segments of tokens."""
 
-    def rows(self, stage: Stage) -> int:
+    @property
+    def streams(self) -> Collection[Stream]:
+        """What runs side by side; all but `MAIN` may be missing."""
+
+    def rows(self, stage: Stage, stream: Stream = Stream.MAIN) -> int:
         """The most works of `stage` in one batch."""
 
-    def launch(self, batch: Batch) -> Ticket:
-        """Start a batch on the device."""
+    def launch(self, batch: Batch, after: Sequence[Ticket] = ()) -> Ticket:
+        """Start a batch on the device, behind launches of other streams that it builds on."""
 
     def release(self, slot: int) -> None:
         """The slot's utterance is over; whatever is launched next for the slot starts afresh."""
@@ -117,8 +137,8 @@ class Policy(Protocol):
     def forget(self, utterance: Utterance) -> None:
         """The utterance has ended."""
 
-    def plan(self, now: float) -> Batch | None:
-        """Return the batch to launch now; `launched` follows."""
+    def plan(self, now: float, streams: Collection[Stream] = ONE_STREAM) -> Batch | None:
+        """Return the batch to launch now on one of `streams`; `launched` follows."""
 
     def launched(self, batch: Batch, now: float) -> None:
         """The planned batch was launched, and its utterances stand behind it now."""
@@ -136,11 +156,8 @@ class Observer(Protocol):
     def command(self, command: Command, now: float) -> None:
         """A command is about to be applied."""
 
-    def launched(self, batch: Batch, predicted: float, now: float) -> None:
-        """A batch was launched that should take `predicted` s."""
-
-    def finished(self, batch: Batch, began: float, now: float) -> None:
-        """The oldest batch in flight is over; it had the device since `began`."""
+    def finished(self, flight: Flight, now: float) -> None:
+        """A batch is over."""
 
     def event(self, event: Event, now: float) -> None:
         """An event was emitted."""

@@ -7,8 +7,7 @@ takes, at a given load. Time is a number that this module moves.
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from math import inf
 from random import Random
@@ -16,6 +15,7 @@ from typing import Any
 
 from engine.api import Audio, Command, Ended, Event, Load, Open
 from engine.config import EngineConfig
+from engine.flights import Flight
 from engine.loop import EngineLoop
 from engine.placement import place
 from engine.scheduler import Scheduler
@@ -24,7 +24,7 @@ from engine.simulation.arrivals import Arrival
 from engine.simulation.conversation import Conversation
 from engine.simulation.replay import Witness
 from engine.simulation.report import DeviceUse, Report
-from engine.work import Batch, Observer, Policy, Stage
+from engine.work import ONE_STREAM, Observer, Policy, Stage, Stream
 
 HEARTBEAT = 0.1  # s between `Load` events
 WARM_ROWS = (1, 2, 4, 8, 16, 32, 64)
@@ -54,12 +54,15 @@ class Engine:
         commands, self.commands = self.commands, []
         while self.loop.step(commands, now):
             commands = []
-        oldest = self.loop.oldest
-        self._in_flight = oldest is not None
-        if oldest is None:
-            self.next_at = self.loop.wake_at(now)
+        tickets = self.loop.tickets
+        self._in_flight = bool(tickets)
+        if tickets:
+            self.next_at = min(
+                each.ready_at  # type: ignore[attr-defined]  # they are SilentTickets
+                for each in tickets
+            )
         else:
-            self.next_at = oldest.ready_at  # type: ignore[attr-defined]  # a SilentTicket
+            self.next_at = self.loop.wake_at(now)
 
 
 class Simulation:
@@ -76,6 +79,7 @@ class Simulation:
         listens: whether reports of playback reach the engine.
         watch_slack: sample the slack of every honest listener, five times a second.
         hiccups: spread of the launch times, as a share of them.
+        streams: what a device runs side by side.
         seed: of networks and hiccups.
         observers: watch the first engine's loop.
     """
@@ -92,6 +96,7 @@ class Simulation:
         listens: bool = True,
         watch_slack: bool = False,
         hiccups: float = 0.0,
+        streams: Collection[Stream] = ONE_STREAM,
         seed: int = 0,
         observers: Sequence[Observer] = (),
     ) -> None:
@@ -105,6 +110,7 @@ class Simulation:
         self._costs = costs
         self._policy = policy
         self._hiccups = hiccups
+        self._streams = streams
         self._chance = Random(f"{seed}/device")
         self._conversations: dict[str, Conversation | Witness] = {}
         self._talking: dict[str, Conversation | Witness] = {}
@@ -214,6 +220,7 @@ class Simulation:
             clock=lambda: self.now,
             sleep=_never,
             costs=self._taken,
+            streams=self._streams,
         )
         loop = EngineLoop(
             stages,
@@ -255,21 +262,17 @@ class _Watch:
     def __init__(self, device: DeviceUse, further: Sequence[Observer]) -> None:
         self._device = device
         self._further = further
-        self._predicted: deque[float] = deque()  # of the launches in flight
 
     def command(self, command: Command, now: float) -> None:
         for each in self._further:
             each.command(command, now)
 
-    def launched(self, batch: Batch, predicted: float, now: float) -> None:
-        self._predicted.append(predicted)
+    def finished(self, flight: Flight, now: float) -> None:
+        batch = flight.batch
+        taken = now - flight.began
+        self._device.add(batch.stage, len(batch.works), flight.predicted, taken)
         for each in self._further:
-            each.launched(batch, predicted, now)
-
-    def finished(self, batch: Batch, began: float, now: float) -> None:
-        self._device.add(batch.stage, len(batch.works), self._predicted.popleft(), now - began)
-        for each in self._further:
-            each.finished(batch, began, now)
+            each.finished(flight, now)
 
     def event(self, event: Event, now: float) -> None:
         for each in self._further:

@@ -7,8 +7,12 @@ that it never takes its neighbours down.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -22,18 +26,28 @@ from engine.stages.codec import CodecStage
 from engine.stages.memory import plan
 from engine.stages.predictor import PredictorStage
 from engine.stages.state import PROMPT_ROWS, SlotState, allocate
+from engine.stages.streams import DeviceStreams
 from engine.stages.talker import FAILED, TalkerStage
 from engine.stages.tickets import FinishedTicket, JoinedTicket
 from engine.text.feed import TextFeed
-from engine.work import Batch, Outcome, Stage, Ticket, Work
+from engine.work import FAST_ROWS, ONE_STREAM, Batch, Outcome, Stage, Stream, Ticket, Work
 
 logger = logging.getLogger(__name__)
 
 TINY = 512  # hidden width up to which a second thread costs more than it brings
 
 
-Run = Callable[[Sequence[Work]], Ticket]
-Release = Callable[[int], None]
+Run = Callable[..., Ticket]  # (works, stream)
+
+
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """How works run, and on what."""
+
+    run: dict[Stage, Run]
+    release: Callable[[int], None]  # a slot
+    streams: Collection[Stream] = ONE_STREAM
+    enter: Callable[..., AbstractContextManager[Any]] = lambda stream, after: nullcontext()
 
 
 class ModelStages:
@@ -49,6 +63,7 @@ class ModelStages:
         segment_seconds: float,
         normalise: bool,
         codec_dtype: torch.dtype = torch.float32,
+        overlap: bool = True,
     ) -> None:
         """Allocate the state of `slots` utterances.
 
@@ -58,6 +73,7 @@ class ModelStages:
             segment_seconds: s of speech per prompt.
             normalise: spell numbers out before speaking them.
             codec_dtype: of the fused codec on CUDA; the eager one always decodes in fp32.
+            overlap: on CUDA, run first sounds and chunks beside the steps of the others.
         """
         voice, talker = checkpoint.settings, checkpoint.config.talker
         self._checkpoint = checkpoint
@@ -74,14 +90,13 @@ class ModelStages:
         )
         on_cuda = checkpoint.talker.device.type == "cuda"
         state = allocate(checkpoint, slots=slots + on_cuda, segment_seconds=segment_seconds)
-        self._release: Release
-        self._run: dict[Stage, Run]
         if on_cuda and _fits(checkpoint):
-            self._run, self._release = _captured(
-                checkpoint, state, slots=slots, rows=rows, codec_dtype=codec_dtype
+            streams = DeviceStreams(checkpoint.talker.device, overlap=overlap)
+            self._device = _captured(
+                checkpoint, state, streams, slots=slots, rows=rows, codec_dtype=codec_dtype
             )
         else:
-            self._run, self._release = _eager(checkpoint, state, slots=slots)
+            self._device = _eager(checkpoint, state, slots=slots)
 
     @property
     def info(self) -> Info:
@@ -106,14 +121,23 @@ class ModelStages:
             normalise=self._normalise,
         )
 
-    def rows(self, stage: Stage) -> int:
+    @property
+    def streams(self) -> Collection[Stream]:
+        """What runs side by side."""
+        return self._device.streams
+
+    def rows(self, stage: Stage, stream: Stream = Stream.MAIN) -> int:
         """The same for every stage."""
-        return self._rows
+        return min(self._rows, FAST_ROWS) if stream is Stream.FAST else self._rows
 
     @torch.inference_mode()
-    def launch(self, batch: Batch) -> Ticket:
+    def launch(self, batch: Batch, after: Sequence[Ticket] = ()) -> Ticket:
         """Run a batch; rows that fail have an outcome that says so."""
-        run = self._run[batch.stage]
+        with self._device.enter(batch.stream, after):
+            return self._launch(batch)
+
+    def _launch(self, batch: Batch) -> Ticket:
+        run = partial(self._device.run[batch.stage], stream=batch.stream)
         try:
             return run(batch.works)
         except torch.AcceleratorError:
@@ -128,7 +152,7 @@ class ModelStages:
     @torch.inference_mode()
     def release(self, slot: int) -> None:
         """Forget the codec's past; the rest is set anew by the next prefill."""
-        self._release(slot)
+        self._device.release(slot)
 
     def _can_follow(self, instructions: str) -> bool:
         length = len(self._checkpoint.tokenizer.instruct(instructions))
@@ -155,6 +179,7 @@ def build(config: ModelConfig) -> ModelStages:
         segment_seconds=seconds,
         normalise=settings.normalise(config.normalise, voice.normalise),
         codec_dtype=codec_dtype,
+        overlap=config.overlap,
     )
 
 
@@ -199,9 +224,7 @@ def _fits(checkpoint: Checkpoint) -> bool:
     return fits
 
 
-def _eager(
-    checkpoint: Checkpoint, state: SlotState, *, slots: int
-) -> tuple[dict[Stage, Run], Release]:
+def _eager(checkpoint: Checkpoint, state: SlotState, *, slots: int) -> _Device:
     """The reference: PyTorch's operations, over when they return."""
     talker = TalkerStage(checkpoint, state)
     codec = CodecStage(
@@ -217,30 +240,31 @@ def _eager(
         Stage.PREDICTOR: _finished(PredictorStage(checkpoint, state).frame),
         Stage.CODEC: _finished(codec.launch),
     }
-    return run, codec.release
+    return _Device(run, codec.release)
 
 
 def _captured(
     checkpoint: Checkpoint,
     state: SlotState,
+    streams: DeviceStreams,
     *,
     slots: int,
     rows: int,
     codec_dtype: torch.dtype,
-) -> tuple[dict[Stage, Run], Release]:
+) -> _Device:
     """Kernels and graphs; nothing waits for the device."""
     from engine.stages.codec_cuda import CudaCodecStage  # lazily: they need Triton
     from engine.stages.cuda import CudaGeneration
 
     with torch.inference_mode():
-        pool = torch.cuda.graph_pool_handle()
-        generation = CudaGeneration(checkpoint, state, rows=rows, pool=pool)
+        generation = CudaGeneration(checkpoint, state, rows=rows, streams=streams)
         codec = CudaCodecStage(
             checkpoint.config.codec,
             checkpoint.codec_tensors(),
             slots=slots,
             codes=state.codes,
             rows=rows,
+            streams=streams,
             dtype=codec_dtype,
         )
     run: dict[Stage, Run] = {
@@ -249,11 +273,11 @@ def _captured(
         Stage.PREDICTOR: generation.frame,
         Stage.CODEC: codec.launch,
     }
-    return run, codec.release
+    return _Device(run, codec.release, streams.names, streams.enter)
 
 
 def _finished(run: Callable[[Sequence[Work]], Sequence[Outcome]]) -> Run:
-    return lambda works: FinishedTicket(run(works))
+    return lambda works, stream: FinishedTicket(run(works))
 
 
 def _alone(run: Run, work: Work) -> Ticket:

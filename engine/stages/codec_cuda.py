@@ -7,21 +7,22 @@ share a replay; a chunk of a length that was not captured is decoded as two or m
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from engine.graphs import Launched, buckets
+from engine.graphs import Home, Launched, buckets, capture
 from engine.model.codec import Codec
 from engine.model.codec_fused import FusedCodec
 from engine.model.codec_lane import FusedState
 from engine.model.config import CodecConfig
-from engine.pcm import to_bytes
-from engine.stages.shapes import CHUNKS, divided
-from engine.work import Outcome, Ticket, Work
+from engine.pcm import as_bytes
+from engine.stages.shapes import CHUNKS, FIRST_CHUNKS, divided
+from engine.stages.streams import DeviceStreams
+from engine.work import FAST_ROWS, ONE_STREAM, Outcome, Stream, Ticket, Work
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class CodecGraphs:
         *,
         rows: int,
         chunks: Sequence[int],
+        home: Home,
     ) -> None:
         """Capture every shape, the largest first, so that the others fit into its memory.
 
@@ -47,6 +49,7 @@ class CodecGraphs:
             state: may be shared with graphs that replay on another stream for other slots.
             rows: most rows in one batch.
             chunks: frames; 1 is among them.
+            home: of these graphs and of those that never run beside them.
         """
         assert 1 in chunks, "chunks of other lengths are made of these"
         self.chunks = sorted(chunks, reverse=True)
@@ -54,23 +57,26 @@ class CodecGraphs:
         self.state = state
         self.lane = codec.new_lane(buckets(rows)[-1] * max(chunks))
         self._codes = codes
-        pool = torch.cuda.graph_pool_handle()  # our own: other stages' graphs may run meanwhile
+        self._counts = buckets(rows)
+        self._padding = [[state.spare], [0]]  # a row that begins in the spare slot
         self._plans: dict[int, Tensor] = {}
         self._captured: dict[tuple[int, int], tuple[torch.cuda.CUDAGraph, Tensor]] = {}
-        for count in sorted(buckets(rows), reverse=True):
-            self._plans[count] = self._padding(count).to(codec.device)
+        for count in reversed(self._counts):
+            padding = torch.tensor(self._padding, dtype=torch.int32, device=codec.device)
+            self._plans[count] = padding.repeat(1, count)
             for frames in self.chunks:
-                self._captured[count, frames] = self._capture(count, frames, pool)
+                self._captured[count, frames] = self._capture(count, frames, home)
 
     def launch(self, slots: Sequence[int], firsts: Sequence[int], frames: int) -> Launched:
         """Decode the next `frames` frames, one of `chunks`, of each slot; returns at once.
 
         Shapes: the results are (rows, samples + blocks) int16, as `FusedCodec.step` returns them.
         """
-        count = next(each for each in sorted(self._plans) if each >= len(slots))
-        plan = self._padding(count).pin_memory()
-        plan[0, : len(slots)] = torch.tensor(slots)
-        plan[1, : len(slots)] = torch.tensor(firsts)
+        count = self._counts[bisect_left(self._counts, len(slots))]
+        plan = torch.empty(2, count, dtype=torch.int32, pin_memory=True)
+        words = plan.numpy()
+        words[:] = self._padding
+        words[:, : len(slots)] = slots, firsts
         graph, sound = self._captured[count, frames]
         self._plans[count].copy_(plan, non_blocking=True)
         graph.replay()
@@ -80,19 +86,11 @@ class CodecGraphs:
         event.record()
         return Launched(event, results)
 
-    def _padding(self, count: int) -> Tensor:
-        """A plan whose rows all begin in the spare slot."""
-        return torch.tensor([[self.state.spare], [0]], dtype=torch.int32).repeat(1, count)
-
-    def _capture(self, count: int, frames: int, pool: Any) -> tuple[torch.cuda.CUDAGraph, Tensor]:
-        """Run once to compile, then record."""
-        plan = self._plans[count]
-        self.codec.step(plan, self._codes, self.state, self.lane, frames=frames)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
-            sound = self.codec.step(plan, self._codes, self.state, self.lane, frames=frames)
-        return graph, sound
+    def _capture(self, count: int, frames: int, home: Home) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+        plan, lane = self._plans[count], self.lane
+        return capture(
+            lambda: self.codec.step(plan, self._codes, self.state, lane, frames=frames), home
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +100,11 @@ class CodecTicket:
     launched: Sequence[Launched]  # one after the other in time
     samples: Sequence[int]  # per launch
     slots: Sequence[int]
+
+    @property
+    def event(self) -> torch.cuda.Event:
+        """Happens when all sound is there."""
+        return self.launched[-1].event
 
     def done(self) -> bool:
         """Has the device finished the last?"""
@@ -118,11 +121,11 @@ class CodecTicket:
     def _outcome(self, row: int, slot: int) -> Outcome:
         parts = []
         for launched, samples in zip(self.launched, self.samples, strict=True):
-            sound = launched.results[row]
+            sound = launched.results.numpy()[row]
             if not sound[samples:].all():
                 logger.error("codec_not_finite slot=%d", slot)
                 return FAILED
-            parts.append(to_bytes(sound[:samples]))
+            parts.append(as_bytes(sound[:samples]))
         return Outcome(pcm=b"".join(parts))
 
 
@@ -137,6 +140,7 @@ class CudaCodecStage:
         slots: int,
         codes: Tensor,
         rows: int,
+        streams: DeviceStreams,
         dtype: torch.dtype = torch.float16,
         chunks: Sequence[int] = CHUNKS,
     ) -> None:
@@ -146,16 +150,25 @@ class CudaCodecStage:
             tensors: the checkpoint's, named `decoder.…`.
             codes: (slots or more, capacity, groups) int64; frame f of a slot at `f % capacity`.
             rows: most works in one batch.
+            streams: where first chunks and later ones run beside everything else.
             dtype: of weights and activations.
 
         Raises: CheckpointError naming the tensor.
         """
         codec = FusedCodec(Codec.load(config, tensors, device=codes.device), dtype)
         state = codec.new_state(slots, longest=max(chunks))
-        self.graphs = CodecGraphs(codec, codes, state, rows=rows, chunks=chunks)
+        self._graphs = {}
+        for stream in (Stream.FAST, Stream.SIDE) if Stream.SIDE in streams.names else ONE_STREAM:
+            first = stream is Stream.FAST
+            self._graphs[stream] = CodecGraphs(
+                *(codec, codes, state),
+                rows=min(rows, FAST_ROWS) if first else rows,
+                chunks=[each for each in chunks if each in FIRST_CHUNKS] if first else chunks,
+                home=streams.home(stream),
+            )
         self._decoded = [0] * slots  # frames
 
-    def launch(self, works: Sequence[Work]) -> Ticket:
+    def launch(self, works: Sequence[Work], stream: Stream = Stream.MAIN) -> Ticket:
         """Decode the next frames of each work's utterance; returns at once.
 
         Args:
@@ -170,9 +183,10 @@ class CudaCodecStage:
         ]
         assert firsts == known, f"codec: slots {slots} stand at {known}, not {firsts}"
         launched, samples = [], []
-        for chunk in divided(frames, self.graphs.chunks):
-            launched.append(self.graphs.launch(slots, firsts, chunk))
-            samples.append(chunk * self.graphs.codec.frame_samples)
+        graphs = self._graphs[stream]
+        for chunk in divided(frames, graphs.chunks):
+            launched.append(graphs.launch(slots, firsts, chunk))
+            samples.append(chunk * graphs.codec.frame_samples)
             firsts = [first + chunk for first in firsts]
         for slot, first in zip(slots, firsts, strict=True):
             self._decoded[slot] = first

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import torch
 
-from engine.graphs import CudaGraphs, Launched, Pool, Shape, smallest
+from engine.graphs import CudaGraphs, Launched, Shape, smallest
 from engine.kernels.decoder import supported
 from engine.kernels.pieces import chains
 from engine.kernels.sampler import ENDED, FINITE
@@ -24,10 +25,11 @@ from engine.sampling import WORD, Knobs, predictor_knobs, talker_knobs
 from engine.stages.cuda_steps import PredictorSteps, TalkerSteps
 from engine.stages.shapes import grouped, prompt_shapes, row_shapes
 from engine.stages.state import SlotState
+from engine.stages.streams import DeviceStreams
 from engine.stages.talker import FAILED, TalkerStage
 from engine.stages.tickets import FinishedTicket, JoinedTicket
 from engine.utterance import Utterance
-from engine.work import Outcome, Ticket, Work
+from engine.work import FAST_ROWS, Outcome, Stream, Ticket, Work
 
 STEP_WORDS = [
     words.POSITION, words.BEFORE, words.PLACE, words.TEXT, words.SEGMENT, words.STEP,
@@ -48,6 +50,11 @@ class FlagsTicket:
 
     launched: Launched
     rows: int
+
+    @property
+    def event(self) -> torch.cuda.Event:
+        """Happens when the results are there."""
+        return self.launched.event
 
     def done(self) -> bool:
         """Has the device finished it?"""
@@ -83,14 +90,14 @@ class CudaGeneration:
         state: SlotState,
         *,
         rows: int,
-        pool: Pool,
+        streams: DeviceStreams,
         tiled: bool = True,
     ) -> None:
         """Capture every graph; `state` has one slot more than utterances, for padding.
 
         Args:
             rows: most works in one batch.
-            pool: graph memory, shared by stages that never overlap.
+            streams: where prompts and first frames run beside everyone else's.
             tiled: use our product kernels where they were measured to be faster.
         """
         self._state = state
@@ -105,15 +112,19 @@ class CudaGeneration:
         tiled = tiled and chains()  # the tiles were measured on Hopper; older cards lack the room
         self._talker_words = words.empty(slots, WIDTH, self._scratch)
         self._predictor_words = words.empty(slots, WIDTH, self._scratch)
-        device = checkpoint.talker.device
         talker = TalkerSteps(checkpoint.talker, state, tiled=tiled)
         predictor = PredictorSteps(checkpoint.predictor, state, tiled=tiled)
-        capture = partial(CudaGraphs, width=WIDTH, padding=self._padding, device=device, pool=pool)
-        self._prefill = capture(talker.prefill, prompt_shapes(state.cache.positions))
-        self._step = capture(talker.step, row_shapes(rows))
-        self._frame = capture(predictor.frame, row_shapes(rows))
+        capture = partial(CudaGraphs, width=WIDTH, padding=self._padding)
+        fast, main = (streams.home(each) for each in (Stream.FAST, Stream.MAIN))
+        prompts = prompt_shapes(state.cache.positions)
+        self._prefill = capture(talker.prefill, prompts, home=fast)
+        self._step = capture(talker.step, row_shapes(rows), home=main)
+        self._frames = {Stream.MAIN: capture(predictor.frame, row_shapes(rows), home=main)}
+        if Stream.FAST in streams.names:
+            few = row_shapes(min(rows, FAST_ROWS))
+            self._frames[Stream.FAST] = capture(predictor.frame, few, home=fast)
 
-    def prefill(self, works: Sequence[Work]) -> Ticket:
+    def prefill(self, works: Sequence[Work], stream: Stream = Stream.MAIN) -> Ticket:
         """Start each work's segment; a few prompts a replay, those of like length together."""
         prompts = [self._host.prompt(work.utterance) for work in works]
         lengths = [len(prompt) for prompt in prompts]
@@ -123,7 +134,7 @@ class CudaGeneration:
         ]
         return tickets[0] if len(tickets) == 1 else JoinedTicket(tickets)
 
-    def step(self, works: Sequence[Work]) -> Ticket:
+    def step(self, works: Sequence[Work], stream: Stream = Stream.MAIN) -> Ticket:
         """Draw code 0 of each work's next frame from the frame before it."""
         capacity, positions = self._state.capacity, self._state.cache.positions
         utterances = [work.utterance for work in works]
@@ -148,18 +159,18 @@ class CudaGeneration:
         ]
         return FlagsTicket(self._step.launch(shape, batch), len(works))
 
-    def frame(self, works: Sequence[Work]) -> Ticket:
+    def frame(self, works: Sequence[Work], stream: Stream = Stream.MAIN) -> Ticket:
         """Complete the frame whose code 0 was drawn last."""
-        capacity = self._state.capacity
+        capacity, graphs = self._state.capacity, self._frames[stream]
         utterances = [work.utterance for work in works]
-        shape = smallest(self._frame.shapes, len(works))
+        shape = smallest(graphs.shapes, len(works))
         assert shape is not None, f"predictor: more works than rows were captured: {len(works)}"
         batch = words.empty(shape.rows, WIDTH, self._scratch)
         batch[: len(works)] = self._predictor_words[[each.slot for each in utterances]]
         batch[: len(works), FRAME_WORDS] = [
             (each.frame % capacity, each.segment_number, each.step) for each in utterances
         ]
-        return FrameTicket(self._frame.launch(shape, batch), len(works))
+        return FrameTicket(graphs.launch(shape, batch), len(works))
 
     # ------------------------------------------------------------ internals
 

@@ -15,8 +15,9 @@ from engine.graphs import RING, Shape, buckets
 from engine.model.codec_layers import DILATIONS, KERNEL
 from engine.model.config import CheckpointConfig, CodecConfig, DecoderConfig
 from engine.model.rows import WIDTH
-from engine.stages.shapes import CHUNKS, prompt_shapes, row_shapes
+from engine.stages.shapes import CHUNKS, FIRST_CHUNKS, prompt_shapes, row_shapes
 from engine.stages.state import CODES_CAPACITY, positions_for
+from engine.work import FAST_ROWS
 
 WORKSPACE = 4 << 30  # bytes: the codec's weights, libraries, graphs that do not grow with rows
 LANES = 2  # times the codec's lane: its graphs' own activations are no larger than the lane
@@ -111,8 +112,9 @@ def footprint(
 
 
 def reserve(config: CodecConfig, *, rows: int, itemsize: int) -> int:
-    """Return the bytes that are nobody's: they grow with the frames of the largest codec batch."""
+    """Return the bytes that are nobody's: they grow with the frames of the largest chunks."""
     frames = buckets(rows)[-1] * max(CHUNKS)
+    frames += buckets(min(rows, FAST_ROWS))[-1] * max(FIRST_CHUNKS)
     lane = frames * sum((columns + rate) * width for columns, rate, width in histories(config))
     return WORKSPACE + LANES * lane * itemsize
 
@@ -128,7 +130,8 @@ def slots_within(room: int, each: int, *, rows: int) -> int:
 
 def pinned_bytes(config: CodecConfig, *, rows: int, positions: int) -> int:
     """Return the host's page-locked memory: the graphs' rings, and two batches' longest chunks."""
-    graphs = (prompt_shapes(positions), row_shapes(rows), row_shapes(rows))
+    few = row_shapes(min(rows, FAST_ROWS))
+    graphs = (prompt_shapes(positions), row_shapes(rows), row_shapes(rows), few)
     rings = sum(RING * INT32 * _ring_words(shapes) for shapes in graphs)
     samples = max(CHUNKS) * prod(config.upsample_rates) * prod(config.upsampling_ratios)
     return rings + 2 * rows * samples * 2

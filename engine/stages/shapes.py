@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from engine.graphs import Shape, buckets, smallest
 
 CHUNKS = (1, 2, 3, 4, 8, 12)  # frames of the codec: the ladder's, and 3 for a first chunk
-PROMPTS = (1, 2, 4, 8)  # prompts run together
+FIRST_CHUNKS = (1, 2, 3, 4)  # of these, the ones a first sound is made of
+PROMPTS = (1, 2, 4, 8, 16)  # prompts run together
 TOGETHER = 512  # prompt rows of all of them: beyond, company saves nothing
 PROMPT_TOKENS = (16, 32, 64, 128, 256)
 LONG_PROMPT_TOKENS = (512, 1024, 4096)  # one at a time; cut to what the cache holds

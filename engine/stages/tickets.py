@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from engine.work import Outcome, Ticket
 
@@ -34,6 +35,12 @@ class JoinedTicket:
 
     parts: Sequence[Ticket]
 
+    @property
+    def event(self) -> Any:
+        """The last part's that the device was given: they follow each other on one stream."""
+        events = [event for part in self.parts if (event := event_of(part))]
+        return events[-1] if events else None
+
     def done(self) -> bool:
         """Whether all are."""
         return all(part.done() for part in self.parts)
@@ -47,3 +54,8 @@ class JoinedTicket:
     def outcomes(self) -> Sequence[Outcome]:
         """One per work, in order."""
         return list(chain.from_iterable(part.outcomes() for part in self.parts))
+
+
+def event_of(ticket: Ticket) -> Any:
+    """Return the CUDA event that happens when a ticket's launches are over; None without any."""
+    return getattr(ticket, "event", None)

@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -25,7 +25,7 @@ from engine.simulation.arrivals import Arrival
 from engine.simulation.simulation import Simulation
 from engine.tools.tables import console
 from engine.utterance import Utterance
-from engine.work import Batch, Stage, Stages
+from engine.work import ONE_STREAM, Batch, Stage, Stages, Stream
 
 SECONDS = 1.5  # s of virtual time in which all come
 TEXT = "Every one of these listeners hears several seconds of speech from a single sentence."
@@ -61,11 +61,11 @@ class Timed(Scheduler):
         self.launching.append(time.thread_time() - began)
         self._inside = False
 
-    def plan(self, now: float) -> Batch | None:
+    def plan(self, now: float, streams: Collection[Stream] = ONE_STREAM) -> Batch | None:
         """Time a decision."""
         self._inside = True
         began = time.thread_time()
-        batch = super().plan(now)
+        batch = super().plan(now, streams)
         if batch:
             self.planning.append(time.thread_time() - began)
         self._inside = False

@@ -8,7 +8,7 @@ looks at what listeners report.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from math import inf
 from typing import Any, TypeAlias
@@ -17,7 +17,7 @@ from engine.config import SchedulerConfig
 from engine.costs import CostModel
 from engine.scheduler import Scheduler
 from engine.utterance import Utterance
-from engine.work import Batch, Policy, Stage, Stages, Work
+from engine.work import ONE_STREAM, Batch, Policy, Stage, Stages, Stream, Work
 
 Key: TypeAlias = tuple[Any, ...]
 
@@ -96,7 +96,7 @@ class Baseline:
         for works in self._works.values():
             works.pop(utterance.slot, None)
 
-    def plan(self, now: float) -> Batch | None:
+    def plan(self, now: float, streams: Collection[Stream] = ONE_STREAM) -> Batch | None:
         """Return the batch of the work with the least key, and those of its stage."""
         ready = [work for works in self._works.values() for work in works.values()]
         if not ready:

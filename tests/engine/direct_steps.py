@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 
 from engine.graphs import Launched, Shape, Step
 from engine.model.rows import Words
+from engine.stages.streams import DeviceStreams
+from engine.work import ONE_STREAM, Stream
+from tests.engine.interpreting import DEVICE, ON_DEVICE
+
+
+class OneStream:
+    """Has the face of `DeviceStreams`."""
+
+    names = ONE_STREAM
+
+    def home(self, stream: Stream) -> None:
+        """Nothing is captured."""
 
 
 class Past:
@@ -27,8 +40,7 @@ class DirectSteps:
         *,
         width: int,
         padding: Callable[[Shape], Words],
-        device: torch.device,
-        pool: tuple[int, int],
+        home: object,
     ) -> None:
         self.shapes = sorted(shapes)
         self._step = step
@@ -37,3 +49,10 @@ class DirectSteps:
         flags = torch.zeros(shape.rows, dtype=torch.int32)
         self._step(torch.from_numpy(words.ravel().copy()), flags, shape)
         return Launched(Past(), flags)  # type: ignore[arg-type]
+
+
+def streams(*, overlap: bool = False) -> DeviceStreams:
+    """The device's streams, or what stands for one stream where there is no device."""
+    if ON_DEVICE:
+        return DeviceStreams(DEVICE, overlap=overlap)
+    return cast(DeviceStreams, OneStream())

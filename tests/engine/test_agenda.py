@@ -4,7 +4,7 @@ from math import inf
 
 from engine.agenda import SWEEP_AT, Agenda
 from engine.utterance import Utterance
-from engine.work import Stage, Work
+from engine.work import ONE_STREAM, Stage, Work
 from tests.engine.speaking import segment, utterance
 
 
@@ -17,7 +17,7 @@ def chunk(each: Utterance, start: float = 1.0) -> Work:
 
 
 def test_only_what_the_last_look_found_counts() -> None:
-    agenda, each = Agenda(), speaking(0)
+    agenda, each = Agenda(ONE_STREAM), speaking(0)
     agenda.add(agenda.gathering, 1.0, chunk(each), agenda.outdate(0))
 
     agenda.add(agenda.gathering, 2.0, chunk(each), agenda.outdate(0))
@@ -29,7 +29,7 @@ def test_only_what_the_last_look_found_counts() -> None:
 
 
 def test_ties_are_broken_by_slot() -> None:
-    agenda = Agenda()
+    agenda = Agenda(ONE_STREAM)
     for slot in (2, 0, 1):
         agenda.add(agenda.gathering, 1.0, chunk(speaking(slot)), agenda.outdate(slot))
 
@@ -39,7 +39,7 @@ def test_ties_are_broken_by_slot() -> None:
 
 
 def test_whose_time_has_come_is_taken_out_once() -> None:
-    agenda, early, late = Agenda(), speaking(0), speaking(1)
+    agenda, early, late = Agenda(ONE_STREAM), speaking(0), speaking(1)
     agenda.remind(early, 1.0, agenda.outdate(0))
     agenda.remind(late, 2.0, agenda.outdate(1))
 
@@ -51,7 +51,7 @@ def test_whose_time_has_come_is_taken_out_once() -> None:
 
 
 def test_what_is_void_does_not_pile_up() -> None:
-    agenda, each = Agenda(), speaking(0)
+    agenda, each = Agenda(ONE_STREAM), speaking(0)
 
     for number in range(10 * SWEEP_AT):
         look = agenda.outdate(0)

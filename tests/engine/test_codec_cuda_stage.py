@@ -18,6 +18,7 @@ from engine.stages import codec_cuda
 from engine.stages.codec_cuda import CudaCodecStage
 from engine.utterance import Utterance
 from engine.work import Outcome, Stage, Ticket, Work
+from tests.engine.direct_steps import streams
 from tests.engine.random_codec_weights import CONFIG, random_codes, random_weights
 
 SMALL = replace(CONFIG, upsample_rates=(4,), num_hidden_layers=1)  # the interpreter is slow
@@ -51,7 +52,14 @@ class DirectGraphs:
     """Has the face of `CodecGraphs`; runs the step itself, with one row of padding."""
 
     def __init__(
-        self, codec: FusedCodec, codes: Tensor, state: FusedState, *, rows: int, chunks: Any
+        self,
+        codec: FusedCodec,
+        codes: Tensor,
+        state: FusedState,
+        *,
+        rows: int,
+        chunks: Any,
+        home: object,
     ) -> None:
         self.chunks = sorted(chunks, reverse=True)
         self.codec, self.state, self._codes = codec, state, codes
@@ -71,7 +79,12 @@ class Listener:
         groups = SMALL.num_quantizers
         self.codes = torch.zeros(SLOTS + 1, CAPACITY, groups, dtype=torch.int64, device=DEVICE)
         self.stage = CudaCodecStage(
-            SMALL, self.weights, slots=SLOTS, codes=self.codes, rows=3, chunks=(1, 4)
+            *(SMALL, self.weights),
+            slots=SLOTS,
+            codes=self.codes,
+            rows=3,
+            streams=streams(),
+            chunks=(1, 4),
         )
         self.utterances = [Speaking(slot) for slot in range(SLOTS)]
         self.heard = [b""] * SLOTS

@@ -47,6 +47,7 @@ class Listener:
     """Three utterances that all speak `spoken()`, in the slots of one set of graphs."""
 
     def __init__(self, dtype: torch.dtype = torch.float16) -> None:
+        from engine.graphs import Home
         from engine.model.codec_fused import FusedCodec
         from engine.stages.codec_cuda import CodecGraphs
 
@@ -55,7 +56,9 @@ class Listener:
         self.codes[:3, : len(spoken())] = spoken()
         codec = FusedCodec(plain, dtype)
         state = codec.new_state(3, longest=12)
-        self.graphs = CodecGraphs(codec, self.codes, state, rows=4, chunks=(1, 2, 4, 12))
+        home = Home(torch.cuda.Stream(), torch.cuda.graph_pool_handle())
+        chunks = (1, 2, 4, 12)
+        self.graphs = CodecGraphs(codec, self.codes, state, rows=4, chunks=chunks, home=home)
         self.decoded = [0, 0, 0]
         self.heard: list[list[Tensor]] = [[], [], []]
 

@@ -76,7 +76,7 @@ def test_triton_is_missed_only_beside_a_gpu() -> None:
 @pytest.mark.parametrize(
     ("model", "level", "words"),
     [
-        (ModelConfig("random:1.7b", slots=0, rows=64), "ok", "291.1 MB an utterance: 461 slots"),
+        (ModelConfig("random:1.7b", slots=0, rows=64), "ok", "291.1 MB an utterance: 460 slots"),
         (ModelConfig("random:1.7b", slots=256, rows=64), "ok", "slots` gives 256"),
         (ModelConfig("random:1.7b", slots=500), "warn", "gives 500, which may not fit"),
         (ModelConfig("embedded", slots=0), "ok", "1024 slots"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from engine.api import Append, Audio, Command, Ended, Event, Finish, Open
@@ -80,11 +81,11 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stages, name)
 
-    def launch(self, batch: Batch) -> Ticket:
+    def launch(self, batch: Batch, after: Sequence[Ticket] = ()) -> Ticket:
         if batch.stage is Stage.PREFILL:
             numbers = (work.utterance.segment_number for work in batch.works)
             self.longest = max(self.longest, *numbers, 0)
-        return self._stages.launch(batch)
+        return self._stages.launch(batch, after)
 
 
 def test_an_admitted_utterance_of_many_segments_keeps_its_slot_to_the_end() -> None:

@@ -9,10 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.graphs import CudaGraphs, Shape, buckets, smallest
+from engine.graphs import CudaGraphs, Home, Shape, buckets, smallest
 from engine.model.rows import WIDTH, Words
-
-DEVICE = torch.device("cuda")
 
 
 def padding(shape: Shape) -> Words:
@@ -31,8 +29,7 @@ def graphs() -> Iterator[CudaGraphs]:
             [Shape(rows) for rows in buckets(4)],
             width=WIDTH,
             padding=padding,
-            device=DEVICE,
-            pool=torch.cuda.graph_pool_handle(),
+            home=Home(torch.cuda.Stream(), torch.cuda.graph_pool_handle()),
         )
 
 

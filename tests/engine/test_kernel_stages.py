@@ -15,7 +15,7 @@ from engine.stages import cuda
 from engine.stages.state import allocate
 from engine.utterance import Utterance
 from engine.work import Outcome, Stage
-from tests.engine.direct_steps import DirectSteps
+from tests.engine.direct_steps import DirectSteps, streams
 from tests.engine.small_weights import small_checkpoint
 from tests.engine.staging import Bench, speaking, work
 
@@ -32,8 +32,7 @@ class KernelBench(Bench):
 
     def __init__(self, checkpoint: Checkpoint, slots: int = 4) -> None:
         self.state = allocate(checkpoint, slots=slots + 1, segment_seconds=4.0)
-        pool = torch.cuda.graph_pool_handle() if ON_DEVICE else (0, 0)
-        self.generation = cuda.CudaGeneration(checkpoint, self.state, rows=4, pool=pool)
+        self.generation = cuda.CudaGeneration(checkpoint, self.state, rows=4, streams=streams())
 
     @torch.inference_mode()
     def run(self, stage: Stage, utterances: Sequence[Utterance]) -> list[Outcome]:

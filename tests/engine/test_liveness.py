@@ -85,7 +85,7 @@ def anything(random: Random, bench: Bench, names: list[str]) -> list[Command]:
 def forgotten(bench: Bench) -> bool:
     """Whether a look at everyone finds work that must start some time and was not to be found."""
     policy = bench.loop._policy
-    if bench.loop.oldest or policy.wake_at(bench.now) < bench.now + 3 * NOTICEABLE:
+    if bench.loop.tickets or policy.wake_at(bench.now) < bench.now + 3 * NOTICEABLE:
         return False
     for each in bench.loop._live:
         policy.touch(each, bench.now)

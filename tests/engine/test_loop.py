@@ -55,8 +55,8 @@ class Bench:
             while self.loop.step(todo, self.now):
                 todo = []
             todo = []
-            oldest = self.loop.oldest
-            moment = self.loop.wake_at(self.now) if oldest is None else oldest.ready_at  # type: ignore[attr-defined]
+            ready = [each.ready_at for each in self.loop.tickets]  # type: ignore[attr-defined]
+            moment = min(ready, default=self.loop.wake_at(self.now))
             if moment > until:
                 self.now = max(self.now, until)
                 return

@@ -1,5 +1,6 @@
 """One rule: what must start soonest runs, and everyone ready for the same stage rides along."""
 
+from collections.abc import Collection
 from math import inf
 
 import pytest
@@ -10,7 +11,7 @@ from engine.costs import CostModel
 from engine.scheduler import Scheduler
 from engine.segment import Segment
 from engine.utterance import Utterance
-from engine.work import Batch, Stage
+from engine.work import ONE_STREAM, Batch, Stage, Stream
 from tests.engine.speaking import EOS, decode, run, segment, speak, utterance
 
 CONFIG = SchedulerConfig()
@@ -22,10 +23,11 @@ class Rows:
 
     info = Info("none", (), "", (), instructions=False, slots=8)
 
-    def __init__(self, rows: int = 64) -> None:
+    def __init__(self, rows: int = 64, streams: Collection[Stream] = ONE_STREAM) -> None:
         self._rows = rows
+        self.streams = streams
 
-    def rows(self, stage: Stage) -> int:
+    def rows(self, stage: Stage, stream: Stream = Stream.MAIN) -> int:
         return self._rows
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from engine.loop import EngineLoop
 from engine.silent import SilentStages, SilentTicket
 from engine.stages.shapes import CHUNKS, PROMPTS, divided, grouped, prompt_shapes, row_shapes
 from engine.stages.state import LONGEST_SEGMENT, positions_for
-from engine.work import Batch, Stage
+from engine.work import Batch, Stage, Ticket
 from tests.engine.speaking import NoTrim
 
 SEGMENTS = (4.0, 12.0, 60.0, LONGEST_SEGMENT)  # s
@@ -72,13 +74,13 @@ class CapturedStages(SilentStages):
         self.shapes = row_shapes(rows)
         self.asked: set[tuple[Stage, int, int]] = set()
 
-    def launch(self, batch: Batch) -> SilentTicket:
+    def launch(self, batch: Batch, after: Sequence[Ticket] = ()) -> SilentTicket:
         self.asked.add((batch.stage, len(batch.works), batch.frames))
-        assert len(batch.works) <= self.rows(batch.stage)
+        assert len(batch.works) <= self.rows(batch.stage, batch.stream)
         assert smallest(self.shapes, len(batch.works))
         assert all(each.frames == batch.frames for each in batch.works)
         assert divided(batch.frames, CHUNKS)
-        return super().launch(batch)
+        return super().launch(batch, after)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 8])
@@ -102,8 +104,8 @@ def test_the_scheduler_asks_for_nothing_else(rows: int, ladder: tuple[int, ...])
         launched = loop.step(commands[:3], now)
         commands = commands[3:]
         if not launched:
-            oldest = loop.oldest
-            now = oldest.ready_at if oldest else min(loop.wake_at(now), now + 0.01)  # type: ignore[attr-defined]
+            ready = [each.ready_at for each in loop.tickets]  # type: ignore[attr-defined]
+            now = min(ready) if ready else min(loop.wake_at(now), now + 0.01)
 
     assert {stage for stage, _, _ in stages.asked} == set(Stage)
     assert max(count for _, count, _ in stages.asked) == rows
