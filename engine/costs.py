@@ -26,6 +26,7 @@ PATHS = {
 }
 
 Size = tuple[int, int]  # rows, frames
+Like = tuple[Size, float]  # the nearest measured size, and how many times as long the other takes
 
 
 class CostModel:
@@ -35,6 +36,7 @@ class CostModel:
         self.version = 0  # counts the measurements that changed predictions
         self._means: dict[Stage, dict[Size, float]] = {stage: {} for stage in Stage}
         self._predicted: dict[Stage, dict[Size, float]] = {stage: {} for stage in Stage}
+        self._likes: dict[Stage, dict[Size, Like]] = {stage: {} for stage in Stage}
         self._paths: dict[tuple[Stage, int, int], float] = {}
 
     def learn(self, stage: Stage, rows: int, frames: int, seconds: float) -> None:
@@ -46,6 +48,8 @@ class CostModel:
         moved = means[size] = mean + LEARNING_RATE * (min(seconds, SURPRISE * mean) - mean)
         if known and abs(moved - mean) < NOTICEABLE * mean:
             return
+        if not known:
+            self._likes[stage].clear()
         self.version += 1
         for predicted in self._predicted.values():
             predicted.clear()  # of every stage: unnoticed moves add up
@@ -76,8 +80,12 @@ class CostModel:
         mean = means.get(size)
         if mean is not None:
             return mean
-        nearest = min(means, key=lambda known: (_distance(known, size), known))
-        return means[nearest] * _scale(size) / _scale(nearest)
+        likes = self._likes[stage]
+        if size not in likes:
+            nearest = min(means, key=lambda known: (_distance(known, size), known))
+            likes[size] = nearest, _scale(size) / _scale(nearest)
+        nearest, times = likes[size]
+        return means[nearest] * times
 
 
 @lru_cache(maxsize=4096)

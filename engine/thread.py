@@ -139,22 +139,16 @@ class EngineThread:
             now = time.monotonic()
             settles = _any_done(loop.tickets)
             loop.settle(commands, now)
-            if loop.tickets:
-                self._pass_on(outbox)  # the device has work meanwhile: sound goes first
-            launched = loop.launch(now)
-            if settles and launched:
-                self._turned(time.monotonic() - now, stages.launching, now)
             if now >= beat_at:
                 outbox.append(loop.load(now))
                 beat_at = now + HEARTBEAT
-            self._pass_on(outbox)
+            if outbox:  # before the next launch: on a CPU, launching runs the model
+                self._deliver(list(outbox))
+                outbox.clear()
+            launched = loop.launch(now)
+            if settles and launched:
+                self._turned(time.monotonic() - now, stages.launching, now)
             commands = self._wait(loop, launched, beat_at)
-
-    def _pass_on(self, outbox: list[Event]) -> None:
-        """Deliver what there is."""
-        if outbox:
-            self._deliver(list(outbox))
-            outbox.clear()
 
     def _turned(self, between: float, launching: float, now: float) -> None:
         """Note a turn that settled one batch and launched the next."""
