@@ -93,10 +93,14 @@ def _report(options: argparse.Namespace) -> dict[str, Any]:
         _tune(name, max(counts))
     began = time.monotonic()
     model = ModelConfig(
-        name, options.device, options.dtype, slots=max(counts), rows=max(counts), normalise="off"
+        *(name, options.device, options.dtype),
+        slots=max(counts),
+        rows=max(counts),
+        normalise="off",
+        overlap=False,  # what a launch takes that has the device to itself
     )
     stages = build(EngineConfig(model=model))
-    on_cuda = torch.cuda.is_available() and options.device != "cpu"
+    on_cuda = torch.cuda.is_available() and options.device != "cpu" and name != "silent"
     launches: list[dict[str, Any]] = []
     turnarounds: list[dict[str, Any]] = []
     report: dict[str, Any] = {

@@ -14,6 +14,7 @@ from engine.api import Open
 from engine.config import TrimConfig
 from engine.pcm import LeadingSilence
 from engine.playback import PlaybackClock
+from engine.stages.tickets import event_of
 from engine.utterance import Utterance
 from engine.work import Batch, Stage, Stages, Ticket, Work
 
@@ -96,7 +97,7 @@ class Measurement:
         began = time.perf_counter()
         ticket = self._stages.launch(batch)
         host = time.perf_counter() - began
-        self._marks.append(_Mark(_event(self._on_cuda), stage, frames, host, count))
+        self._marks.append(_Mark(_end(ticket, self._on_cuda), stage, frames, host, count))
         if self._flight is not None:
             _wait(self._flight)
         self._flight = ticket
@@ -132,9 +133,11 @@ class Measurement:
             each.advance(stage, 1)
 
 
-def _event(on_cuda: bool) -> Any:
+def _end(ticket: Ticket, on_cuda: bool) -> Any:
+    """An event when a launch is over, on whichever stream; without CUDA, now: it is."""
     if not on_cuda:
         return time.perf_counter()
+    torch.cuda.current_stream().wait_event(event_of(ticket))
     event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
     event.record()
     return event
