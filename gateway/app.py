@@ -122,7 +122,12 @@ async def _converse(request: web.Request, came: doors.Pass) -> web.StreamRespons
         return socket
     transport = request.transport
     assert isinstance(transport, asyncio.Transport)
-    await Session(socket, transport, house, came.key).run(authorised=came.authorised)
+    try:
+        await Session(socket, transport, house, came.key).run(authorised=came.authorised)
+    except asyncio.CancelledError as error:  # aiohttp keeps it until a full collection comes …
+        raise error.with_traceback(
+            None
+        ) from None  # … and with its traceback all that the session held
     return socket
 
 

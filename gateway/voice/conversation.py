@@ -104,9 +104,11 @@ class Conversation:
         self._maybe_leave()
 
     def stop(self) -> None:
-        """Cancel everything without a word: nobody listens any more."""
+        """Cancel everything without a word and forget it: nobody listens any more."""
         for speaking in self._utterances.all():
             speaking.stop()
+        self._utterances.clear()
+        self._common = None
 
     def give_up_paused(self, now: float) -> None:
         """End utterances whose listener has paused for too long."""

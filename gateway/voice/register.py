@@ -44,6 +44,11 @@ class Register:
             _, forgotten = self.over.popitem(last=False)
             self._by_n.pop(forgotten.n, None)
 
+    def clear(self) -> None:
+        """Forget all."""
+        for each in (self.open, self.over, self._by_n, self._names):
+            each.clear()
+
     def find(self, utterance: str) -> Speaking:
         """The open utterance of that name. Raises ProtocolError."""
         if utterance in self.open:

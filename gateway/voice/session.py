@@ -78,8 +78,9 @@ class Session:
         )
 
     def _release(self) -> None:
-        if self._conversation:
-            self._conversation.stop()
+        conversation, self._conversation = self._conversation, None
+        if conversation:
+            conversation.stop()
 
     def end(self, end: End) -> None:
         """Ask the session to end; the first reason given stands."""
@@ -115,7 +116,7 @@ class Session:
         conversation.stop()
         watch.cancel()
         reader.cancel()
-        await asyncio.wait([reader])
+        await asyncio.gather(reader, watch, return_exceptions=True)  # else they keep their frames
         self._outbox.put(end)
         await asyncio.wait([writer], timeout=0 if end.abort else CLOSE_SECONDS + 0.2)
         if not writer.done():  # it waits for a peer that does not read
@@ -126,14 +127,14 @@ class Session:
 
     async def _read(self, conversation: Conversation) -> None:
         try:
-            async with asyncio.timeout(self._house.config.hello_timeout) as deadline:
-                while not self._ending.done():
+            async with asyncio.timeout(self._house.config.hello_timeout):
+                while not (conversation.greeted or self._ending.done()):
                     await self._receive(conversation)
-                    if conversation.greeted:
-                        deadline.reschedule(None)
         except TimeoutError:
             problem = ProtocolError("timeout", "no `hello` came in time")
             self.end(End(4408, "timeout", problem))
+        while not self._ending.done():
+            await self._receive(conversation)
 
     async def _receive(self, conversation: Conversation) -> None:
         message = await self._socket.receive()

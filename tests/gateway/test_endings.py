@@ -161,6 +161,25 @@ async def test_interrupted_utterance_lets_go_of_its_sound_at_once(serve):
         assert coders and remembered(served)[0]()
 
 
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("leave", ["bye", "reset"])
+async def test_ended_session_is_freed_without_the_collector(serve, leave):
+    served = await serve()
+    async with greeted(served.voice_url, codec="opus") as wire:
+        await wire.send("say", utterance="u", text=TEXT, last=True)
+        await wire.answer("done")
+        (session,) = map(weakref.ref, served.app[HOUSE].sessions)
+        utterances = remembered(served)
+        if leave == "reset":
+            reset(wire)
+        else:
+            await wire.send("bye")
+            await wire.closed()
+
+    await until(lambda: not served.sessions)
+    await until(lambda: not session() and not any(each() for each in utterances))
+
+
 async def test_no_hello_in_time_closes_with_4408(serve):
     served = await serve(hello_timeout=0.05)
     async with opened(served.voice_url) as wire:
