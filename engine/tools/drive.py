@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,6 +26,9 @@ from engine.config import EngineConfig, ModelConfig
 from engine.percentile import percentile
 from engine.simulation.listeners import Player
 from engine.thread import EngineThread
+from engine.tools import tables
+from engine.tools.profile import Profile, profile
+from engine.trace import Trace
 
 TEXTS = (
     "The river turned south below the old mill.",
@@ -33,6 +38,7 @@ TEXTS = (
 )
 PATIENCE = 30.0  # s after the last reply was asked for
 MILLI = 1e3
+SLOWER = "profiled: the host notes every launch, so these figures are slower than without"
 
 
 @dataclass(slots=True)
@@ -104,6 +110,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=8.0, help="of arrivals, per load")
     parser.add_argument("--frames", type=int, default=50, help="of each reply; 80 ms each")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--overlap",
+        choices=("off", "on"),
+        default="on",
+        help="on CUDA: first sounds and chunks beside the steps of the others",
+    )
+    parser.add_argument(
+        "--profile", action="store_true", help="show where time went; costs the host some"
+    )
     parser.add_argument("--json", type=Path, help="write every figure")
     options = parser.parse_args(arguments)
     try:
@@ -154,27 +169,68 @@ def line(result: dict[str, Any]) -> str:
 
 def _measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     model = ModelConfig(
-        options.checkpoint, options.device, slots=options.slots, rows=options.rows, normalise="off"
+        *(options.checkpoint, options.device),
+        slots=options.slots,
+        rows=options.rows,
+        overlap=options.overlap == "on",
+        normalise="off",
     )
     crowd = Crowd()
     began = time.monotonic()
-    engine = EngineThread(EngineConfig(model=model), deliver=crowd.deliver, died=crowd.lose)
-    engine.start()
-    info = engine.wait_ready()
-    print(f"{info.model} ready after {time.monotonic() - began:.1f} s", flush=True)
-    results = []
-    for rate in map(float, options.rps.split(",")):
-        crowd.replies.clear()
-        engine.turnaround.clear()
-        _load(engine, crowd, info, rate, options)
-        crowd.wait(PATIENCE)
-        found = figures(rate, list(crowd.replies.values()))
-        results.append(found | {"turnaround": engine.turnaround.figures()})
-        print(line(results[-1]), flush=True)
-        if crowd.died is not None:
-            raise EngineError(f"the engine died: {crowd.died!r}")
-    engine.stop()
+    with _folder(options) as folder:
+        config = EngineConfig(model=model, trace=folder)
+        engine = EngineThread(config, deliver=crowd.deliver, died=crowd.lose)
+        engine.start()
+        info = engine.wait_ready()
+        print(f"{info.model} ready after {time.monotonic() - began:.1f} s", flush=True)
+        if options.profile:
+            print(SLOWER, flush=True)
+        rates = map(float, options.rps.split(","))
+        results = [_one(engine, crowd, info, rate, options) for rate in rates]
+        engine.stop()
     return results
+
+
+def _folder(options: argparse.Namespace) -> AbstractContextManager[str]:
+    """Return where a profiled engine writes its files, which nobody reads; "": it keeps nothing."""
+    if not options.profile:
+        return nullcontext("")
+    return tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # it may still write, dying
+
+
+def _one(
+    engine: EngineThread, crowd: Crowd, info: Info, rate: float, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Run one load, print what was found, and return it."""
+    crowd.replies.clear()
+    engine.turnaround.clear()
+    trace = _trace(engine)
+    if trace:
+        trace.clear()
+    _load(engine, crowd, info, rate, options)
+    crowd.wait(PATIENCE)
+    result = figures(rate, list(crowd.replies.values()))
+    result["turnaround"] = engine.turnaround.figures()
+    print(line(result), flush=True)
+    if crowd.died is not None:
+        raise EngineError(f"the engine died: {crowd.died!r}")
+    if trace:
+        found = _profile(trace, crowd)
+        tables.profile(found)
+        result["profile"] = asdict(found)
+    return result
+
+
+def _trace(engine: EngineThread) -> Trace | None:
+    """Return what a profiled engine keeps; its files would have all loads as one."""
+    return engine._watch._trace if engine._watch else None
+
+
+def _profile(trace: Trace, crowd: Crowd) -> Profile:
+    replies = crowd.replies.items()
+    asked = {name: each.asked for name, each in replies}
+    delivered = {name: each.player.first_at for name, each in replies if each.player.first_at}
+    return profile(trace, asked=asked, delivered=delivered)
 
 
 def _load(

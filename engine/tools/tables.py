@@ -1,4 +1,7 @@
-"""A simulation's figures as tables for people."""
+"""A simulation's figures as tables for people.
+
+A profile's, too: `engine.tools.profile`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from engine.tools.profile import Profile
 
 Figures = dict[str, Any]
 
@@ -73,6 +78,30 @@ def detail(figures: Figures) -> None:
         error = _share(use["prediction_error"])
         stages.add_row(stage, launches, rows, f"{use['gpu_seconds']:.3f}", error)
     out.print(stages)
+
+
+def profile(found: Profile) -> None:
+    """Print where time went: what each stage did on each stream, and the legs of a first sound."""
+    out = console()
+    streams = ", ".join(f"{name} {_share(share)}" for name, share in found.streams.items())
+    title = f"device busy {_share(found.busy)} of {found.wall:.1f} s: {streams or 'no launch'}"
+    uses = Table(
+        *("stream", "stage", "launches", "mean rows", "p50 ms", "p95 ms"),
+        *("of launch time", "waited ms"),
+        title=title,
+    )
+    for use in found.uses:
+        times = _ms(use.median, 2), _ms(use.p95, 2), _share(use.share), _ms(use.waited, 2)
+        uses.add_row(use.stream, use.stage, f"{use.launches}", _number(use.rows, 1), *times)
+    out.print(uses)
+    legs = Table(
+        *("until", "p50 ms", "p95 ms"),
+        title=f"to {found.utterances} first sounds",
+        caption="negative: before the line above",
+    )
+    for leg in found.legs:
+        legs.add_row(leg.until, _ms(leg.median, 2), _ms(leg.p95, 2))
+    out.print(legs)
 
 
 def _ms(value: float | None, places: int = 1) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from engine.api import SAMPLE_RATE, Audio, Ended
+from engine.api import SAMPLE_RATE, Audio, Ended, EngineError
+from engine.config import EngineConfig
 from engine.simulation.listeners import Player
+from engine.tools import drive
 from engine.tools.drive import Crowd, Reply, figures, main
 
 SECOND = bytes(2 * SAMPLE_RATE)
@@ -63,3 +66,38 @@ def test_an_engine_without_a_model_can_be_driven(tmp_path: Path) -> None:
     assert sum(found["ends"].values()) == found["replies"]
     assert found["ends"]["complete"] > 0
     assert set(found["ends"]) <= {"complete", "overloaded"}  # a busy machine may refuse some
+
+
+def test_a_profile_says_where_the_time_of_each_load_went(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "drive.json"
+
+    load = ["--rps", "20,10", "--seconds", "0.4", "--frames", "5", "--profile"]
+    status = main(["--checkpoint", "silent", *load, "--json", str(out)])
+
+    shown, results = capsys.readouterr().out, json.loads(out.read_text(encoding="utf-8"))
+    assert status == 0
+    assert "slower" in shown
+    assert shown.count("device busy") == len(results) == 2
+    for found in results:
+        assert found["profile"]["utterances"] == found["ends"]["complete"]
+        assert found["profile"]["legs"][0]["until"] == "command applied"
+        assert found["profile"]["legs"][-2]["until"] == "sound delivered"
+        assert {use["stream"] for use in found["profile"]["uses"]} == {"main"}
+
+
+@pytest.mark.parametrize(("said", "overlap"), [([], True), (["--overlap", "off"], False)])
+def test_overlap_reaches_the_engine(
+    said: list[str],
+    overlap: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(config: EngineConfig, **_: Any) -> None:
+        raise EngineError(f"overlap is {config.model.overlap}")
+
+    monkeypatch.setattr(drive, "EngineThread", refuse)
+
+    assert main(said) == 1
+    assert f"overlap is {overlap}" in capsys.readouterr().err
