@@ -28,17 +28,22 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--checkpoint", required=True, help="as in the configuration")
     parser.add_argument("--out", type=Path, required=True, help="folder for the figures")
-    parser.add_argument("--http", default="1,10,20,50,100", help="replies/s over HTTP")
-    parser.add_argument("--voice", default="20,100", help="replies/s over voice.v1")
+    parser.add_argument("--http", default="1,10,20,50,100,150,200", help="replies/s over HTTP")
+    parser.add_argument("--voice", default="20,100,150", help="replies/s over voice.v1")
     parser.add_argument("--seconds", type=float, default=8.0, help="measured at each load")
     parser.add_argument("--max-audio", type=float, default=4.0, help="s: random weights never end")
+    parser.add_argument("--gateways", type=int, default=2, help="processes that serve")
     parser.add_argument("--processes", type=int, default=4, help="that make the load")
     options = parser.parse_args(arguments)
     shared = ["--config", str(options.config.resolve())]
     model = f'engine.model.checkpoint="{options.checkpoint}"'
     with tempfile.TemporaryDirectory() as folder:
         address = f"unix:{folder}/engine"
-        gateway = [f'gateway.engine="{address}"', f"gateway.limits.max_audio={options.max_audio}"]
+        gateway = [
+            f'gateway.engine="{address}"',
+            f"gateway.processes={options.gateways}",
+            f"gateway.limits.max_audio={options.max_audio}",
+        ]
         with (
             _engine([*shared, "--set", model, "--listen", address]),
             serving(PLAYHEAD, [*shared, *(f"--set={each}" for each in gateway)]) as url,
