@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 from engine.api import ConfigError
 from engine.config import EngineConfig, ModelConfig, load
+from engine.scheduler import Scheduler
 from engine.silent import Costs, scripted_costs
 from engine.simulation.arrivals import CHARACTERS, PATTERNS, Arrival, arrivals
 from engine.simulation.costs import read_costs
@@ -28,7 +29,7 @@ from engine.tools import tables
 from engine.tools.plots import sweep_plot, timeline_plot
 from engine.tools.policies import ENTRANTS
 from engine.trace import Recorder, Trace, read_log
-from engine.work import Observer
+from engine.work import ONE_STREAM, Observer, Stream
 
 SLOTS = 1024  # utterances a large device has memory for: admission decides by time
 ROWS = 64  # most works in one launch, as the cost file was measured
@@ -36,6 +37,7 @@ COSTS = (  # of a checkout, of an installation
     Path(__file__).parents[2] / "configs" / "costs",
     Path(sys.prefix) / "share" / "playhead" / "configs" / "costs",
 )
+STREAMS = {1: ONE_STREAM, 3: tuple(Stream)}  # as a card's `overlap` off and on
 USAGE_ERROR = 2
 
 
@@ -103,6 +105,7 @@ def _one(
         "seed": options.seed,
         "seeds": options.seeds,
         "engines": options.engines,
+        "streams": len(_streams(options, name)),
     }
     speed = {"times_real_time": round(report.duration / max(taken, 1e-9), 1)}
     return head | report.figures() | speed
@@ -133,6 +136,7 @@ def simulate(
         listens=entrant.listens,
         watch_slack=options.slack,
         hiccups=options.hiccups,
+        streams=_streams(options, name),
         seed=seed,
         observers=observers,
     )
@@ -143,7 +147,10 @@ def _replay(options: argparse.Namespace, config: EngineConfig, costs: Costs) -> 
     """Run a recorded command log again, without listeners: the log holds what they said."""
     trace = Trace()
     commands = read_log(options.replay)
-    simulation = Simulation([], config, costs=costs, seed=options.seed, observers=[trace])
+    streams = _streams(options, "playhead")
+    simulation = Simulation(
+        [], config, costs=costs, streams=streams, seed=options.seed, observers=[trace]
+    )
     figures = simulation.replay(commands).figures()
     if options.trace:
         options.trace.write_text(json.dumps(trace.to_chrome()), encoding="utf-8")
@@ -182,6 +189,11 @@ def _arrivals(options: argparse.Namespace, rate: float, seed: int) -> list[Arriv
             replace(each, key=each.key or f"k{n % options.keys}") for n, each in enumerate(replies)
         ]
     return replies
+
+
+def _streams(options: argparse.Namespace, name: str) -> Collection[Stream]:
+    """Return what a policy's device runs side by side; those of others know one stream only."""
+    return STREAMS[options.streams] if ENTRANTS[name].policy is Scheduler else ONE_STREAM
 
 
 def _config(options: argparse.Namespace) -> EngineConfig:
@@ -242,6 +254,13 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--keys", type=_number(int, 0), default=0, help="owners the replies belong to in turn")
     add("--engines", type=_number(int, 1), default=1, help="devices (1)")
+    add(
+        "--streams",
+        type=int,
+        choices=list(STREAMS),
+        default=1,
+        help="what a device runs side by side under our rule: 3 as on a card (1)",
+    )
     add("--costs", type=Path, help="launch times: a file, or a name in configs/costs such as h200")
     add(
         "--max-lead",

@@ -132,3 +132,15 @@ def test_shipped_costs_are_found_from_anywhere(
     main([*SHORT, "--json", "--costs", "h200"])
 
     assert json.loads(capsys.readouterr().out)["first_sound"]["p50"] < 0.01
+
+
+def test_three_streams_are_for_those_who_know_them(capsys: pytest.CaptureFixture[str]) -> None:
+    def figures(streams: str) -> list[dict[str, Any]]:
+        main([*SHORT, "--json", "--policy", "open", "--policy", "edf", "--streams", streams])
+        return [dict(each) for each in json.loads(capsys.readouterr().out)]
+
+    (ours, others), (ours_beside, others_still) = figures("1"), figures("3")
+
+    assert [each["streams"] for each in (ours, ours_beside, others_still)] == [1, 3, 1]
+    assert ours_beside["mean_lead"] > ours["mean_lead"]
+    assert others_still["first_sound"] == others["first_sound"]
