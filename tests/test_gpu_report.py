@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import gpu_report
-from tests.gpu_report import ROOT, TESTS, Step, main, report, run, steps
+from tests.gpu_report import LIMIT, PLAIN, ROOT, TESTS, Step, main, report, run, steps
 
 CHILD = "import time; time.sleep(600)"
 PARENT = f"""
@@ -45,6 +46,34 @@ def test_every_step_exists_with_its_options(step: Step) -> None:
         )
         asked = {each for each in step.arguments if each.startswith("--")}
         assert asked <= set(re.findall(r"--[a-z-]+", done.stdout)), done.stderr
+
+
+def test_what_matters_has_its_whole_time() -> None:
+    plan = steps(Path("out"), rehearse=False)
+
+    names = [each.name for each in plan]
+    assert sum(each.limit for each in plan[: names.index("tests") + 1]) <= LIMIT
+
+
+@pytest.mark.parametrize("missing", [(), ("pytest_asyncio", "hypothesis")], ids=["all", "none"])
+def test_tests_are_found_with_and_without_plugins(missing: tuple[str, ...]) -> None:
+    hidden = f"import sys; sys.modules.update(dict.fromkeys({missing!r}))"
+    plain = [*PLAIN, *(["--noconftest"] if missing else [])]
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} if missing else {}
+
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", f"{hidden}; import pytest; sys.exit(pytest.main())"),
+            *(*plain, "--collect-only", "-q", "tests/engine/test_overlap.py"),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **alone},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "test_overlap.py::" in done.stdout
 
 
 def test_a_dry_run_shows_the_commands_and_runs_none(
