@@ -185,7 +185,7 @@ def test_the_library_of_the_bundle_serves_where_the_system_has_none() -> None:
 def test_a_configured_library_serves_those_who_do_not_name_it() -> None:
     script = (
         "from gateway.sound import opus\n"
-        "found = next(opus._candidates(''))\n"
+        "found = next(filter(opus._is_opus, opus._candidates('')))\n"
         "opus._candidates = lambda library: filter(None, [library])\n"
         "print(opus.available(found), opus.available(), len(opus.OpusEncoder().encode(bytes(960))))"
     )

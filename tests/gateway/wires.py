@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -80,3 +82,10 @@ async def greeted(url: str, *, codec: str = "pcm_s16le", **hello: Any) -> AsyncI
         await wire.send("hello", **{"audio": {"codecs": [codec]}, **hello})
         wire.hello = await wire.answer("hello")
         yield wire
+
+
+def reset(wire: Wire) -> None:
+    """Vanish as a crashed client does: RST, no closing handshake."""
+    raw = wire.socket.transport.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wire.socket.transport.abort()
