@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,7 +46,7 @@ class _Device:
     run: dict[Stage, Run]
     release: Callable[[int], None]  # a slot
     streams: Collection[Stream] = ONE_STREAM
-    enter: Callable[..., AbstractContextManager[Any]] = lambda stream, after: nullcontext()
+    enter: Callable[[Stream, Sequence[Ticket]], None] = lambda stream, after: None
 
 
 class ModelStages:
@@ -133,10 +132,7 @@ class ModelStages:
     @torch.inference_mode()
     def launch(self, batch: Batch, after: Sequence[Ticket] = ()) -> Ticket:
         """Run a batch; rows that fail have an outcome that says so."""
-        with self._device.enter(batch.stream, after):
-            return self._launch(batch)
-
-    def _launch(self, batch: Batch) -> Ticket:
+        self._device.enter(batch.stream, after)
         run = partial(self._device.run[batch.stage], stream=batch.stream)
         try:
             return run(batch.works)

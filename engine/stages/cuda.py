@@ -117,6 +117,10 @@ class CudaGeneration:
         capture = partial(CudaGraphs, width=WIDTH, padding=self._padding)
         fast, main = (streams.home(each) for each in (Stream.FAST, Stream.MAIN))
         prompts = prompt_shapes(state.cache.positions)
+        self._blank = {
+            shape.rows: words.empty(shape.rows, WIDTH, self._scratch)
+            for shape in (*row_shapes(rows), *prompts)
+        }
         self._prefill = capture(talker.prefill, prompts, home=fast)
         self._step = capture(talker.step, row_shapes(rows), home=main)
         self._frames = {Stream.MAIN: capture(predictor.frame, row_shapes(rows), home=main)}
@@ -143,7 +147,7 @@ class CudaGeneration:
             return self._step_with_full(works, values)
         shape = smallest(self._step.shapes, len(works))
         assert shape is not None, f"talker: more works than rows were captured: {len(works)}"
-        batch = words.empty(shape.rows, WIDTH, self._scratch)
+        batch = self._blank[shape.rows].copy()
         batch[: len(works)] = self._talker_words[[each.slot for each in utterances]]
         batch[: len(works), STEP_WORDS] = [
             (
@@ -165,7 +169,7 @@ class CudaGeneration:
         utterances = [work.utterance for work in works]
         shape = smallest(graphs.shapes, len(works))
         assert shape is not None, f"predictor: more works than rows were captured: {len(works)}"
-        batch = words.empty(shape.rows, WIDTH, self._scratch)
+        batch = self._blank[shape.rows].copy()
         batch[: len(works)] = self._predictor_words[[each.slot for each in utterances]]
         batch[: len(works), FRAME_WORDS] = [
             (each.frame % capacity, each.segment_number, each.step) for each in utterances
@@ -210,9 +214,11 @@ class CudaGeneration:
 
     def _padding(self, shape: Shape) -> Words:
         """Inputs of a shape whose rows all stay inside the scratch slot."""
-        rows = words.empty(shape.rows, WIDTH, self._scratch).ravel()
-        text = np.zeros(shape.rows * shape.tokens, np.int32)
-        return np.concatenate((rows, text, text - 1))
+        flat = np.zeros(shape.words(WIDTH), np.int32)
+        fixed, tokens = shape.rows * WIDTH, shape.rows * shape.tokens
+        flat[:fixed] = self._blank[shape.rows].ravel()
+        flat[fixed + tokens :] = -1  # no code joins
+        return flat
 
 
 def _write(row: Words, utterance: Utterance, knobs: Knobs, vocabulary: int) -> None:

@@ -38,10 +38,13 @@ class DeviceStreams:
         """Return where a stream's graphs are captured; all share one where there is only one."""
         return self._homes.get(stream, self._homes[Stream.MAIN])
 
-    def enter(self, stream: Stream, after: Sequence[Ticket]) -> torch.cuda.StreamContext:
-        """Return the context in which a launch runs on `stream`, behind other streams' launches."""
+    def enter(self, stream: Stream, after: Sequence[Ticket]) -> None:
+        """Let what the calling thread launches run on `stream`, behind other streams' launches.
+
+        It stays so: the thread that launches has the device to itself, and coming back takes time.
+        """
         home = self.home(stream)
         for ticket in after:
             if event := event_of(ticket):
                 home.stream.wait_event(event)
-        return torch.cuda.stream(home.stream)
+        torch.cuda.set_stream(home.stream)
