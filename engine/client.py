@@ -108,6 +108,10 @@ class EngineClient(ABC):
     async def close(self) -> None:
         """Stop; open speeches end as failed with detail "engine_lost"."""
 
+    async def gone(self) -> None:
+        """Return once the engine is lost for good. One in another process is found again."""
+        await asyncio.Event().wait()
+
     @abstractmethod
     def send(self, command: Command) -> None:
         """Pass a command on; never blocks, never raises."""
@@ -147,6 +151,7 @@ class LocalEngine(EngineClient):
         self._config = config
         self._info: Info | None = None
         self._thread: EngineThread | None = None
+        self._gone = asyncio.Event()
 
     @property
     def info(self) -> Info:
@@ -159,7 +164,7 @@ class LocalEngine(EngineClient):
         self._thread = EngineThread(
             self._config,
             deliver=lambda events: call_in(loop, self._deliver, events),
-            died=lambda error: call_in(loop, self._lose, "engine_lost"),
+            died=lambda error: call_in(loop, self._die),
         )
         self._thread.start()
         self._info = await asyncio.to_thread(self._thread.wait_ready)
@@ -171,10 +176,18 @@ class LocalEngine(EngineClient):
         if self._thread:
             await asyncio.to_thread(self._thread.stop)
 
+    async def gone(self) -> None:
+        """Return once the thread has ended by itself."""
+        await self._gone.wait()
+
     def send(self, command: Command) -> None:
         """Put the command into the engine's inbox."""
         if self._thread:
             self._thread.send(command)
+
+    def _die(self) -> None:
+        self._lose("engine_lost")
+        self._gone.set()
 
     def _deliver(self, events: list[Event]) -> None:
         for event in events:

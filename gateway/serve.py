@@ -21,6 +21,7 @@ from contextlib import ExitStack, closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from engine.api import EngineGone
 from gateway import processes
 from gateway.address import bind_all, is_public, url
 from gateway.config import Config, GatewayConfig
@@ -120,7 +121,8 @@ async def _serve(
         gc.collect()
         gc.freeze()  # modules live as long as the process: no later collection need look at them
         announce(f"playhead ready: {', '.join(engine.info.voices)}")
-        await asyncio.Event().wait()
+        await engine.gone()
+        raise EngineGone("the engine is lost, see the log; a new process would have a new one")
     except asyncio.CancelledError:  # SIGTERM or SIGINT: the end everybody wants
         logger.info("stopping drain=%s", config.gateway.drain)
     finally:

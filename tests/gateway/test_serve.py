@@ -102,6 +102,32 @@ def test_an_engine_that_cannot_start_ends_the_server_with_its_reason() -> None:
         assert "playhead: checkpoint: want `embedded`" in process.stderr.read()
 
 
+def test_an_engine_that_is_lost_ends_the_server_so_that_a_new_one_can_start() -> None:
+    script = (
+        "import sys; from gateway import cli; from engine.silent import SilentStages\n"
+        "launch = SilentStages.launch\n"
+        "def lose(stages, batch, after=()):\n"
+        "    if any(work.utterance.options.voice == 'poison' for work in batch.works):\n"
+        "        raise RuntimeError('the card fell off the bus')\n"
+        "    return launch(stages, batch, after)\n"
+        "SilentStages.launch = lose\n"
+        f"sys.exit(cli.main(['serve', '--config', {str(FAKE)!r}, '--port', '0']))"
+    )
+    with running([sys.executable, "-c", script]) as process:
+        port = int(process.stdout.readline().rpartition(":")[2])
+        process.stdout.readline()
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT)) as connection:
+            body = json.dumps({"input": "Hello.", "voice": "poison", "response_format": "pcm"})
+            connection.request("POST", "/v1/audio/speech", body)
+            status = connection.getresponse().status
+        _, log = process.communicate(timeout=LIMIT)
+
+    assert status == 503
+    assert process.returncode == 1
+    assert "playhead: the engine is lost" in log
+    assert "the card fell off the bus" in log
+
+
 def test_beyond_this_machine_the_log_asks_for_https_and_tokens() -> None:
     command = [sys.executable, "-m", "gateway", "--config", str(FAKE)]
     arguments = ["--port", "0", "--host", "0.0.0.0", "--set", "gateway.log_format=json"]
