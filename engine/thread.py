@@ -19,6 +19,7 @@ from pathlib import Path
 from engine.api import Append, Command, EngineError, Event, Finish, Info, Open
 from engine.config import EngineConfig
 from engine.loop import EngineLoop
+from engine.trace import Trace
 from engine.turnaround import TimedStages, Turnaround
 from engine.watch import Watch
 from engine.work import Stages, Ticket
@@ -63,6 +64,11 @@ class EngineThread:
         self._stopping = False
         self._watch: Watch | None = None
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    @property
+    def trace(self) -> Trace | None:
+        """What was launched lately, if the configuration asks for it to be kept."""
+        return self._watch.trace if self._watch else None
 
     def start(self) -> None:
         """Begin loading the model; returns at once."""

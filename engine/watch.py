@@ -39,7 +39,7 @@ class Watch:
         except OSError as error:
             raise ConfigError(f"`engine.trace`: cannot be a folder: {error}") from error
         self._folder = folder
-        self._trace = Trace()
+        self.trace = Trace()
         self._recorder = Recorder(commands)
         self._news = False  # since the files were begun
         self._due = -inf  # s: when the files may be begun again
@@ -48,25 +48,25 @@ class Watch:
     def command(self, command: Command, now: float) -> None:
         """A command is about to be applied."""
         self._news = True
-        self._trace.command(command, now)
+        self.trace.command(command, now)
         self._recorder.command(command, now)
 
     def finished(self, flight: Flight, now: float) -> None:
         """A batch is over."""
         self._news = True
-        self._trace.finished(flight, now)
+        self.trace.finished(flight, now)
 
     def event(self, event: Event, now: float) -> None:
         """An event was emitted."""
-        self._trace.event(event, now)
+        self.trace.event(event, now)
 
     def turned(self, between: float, now: float) -> None:
         """One batch was settled and the next launched, in `between` s of the host's time."""
-        self._trace.turned(between, now)
+        self.trace.turned(between, now)
 
     def clear(self) -> None:
         """Forget what was seen so far: it was no listener's."""
-        self._trace.clear()
+        self.trace.clear()
         self._recorder.clear()
         self._news = False
 
@@ -92,7 +92,7 @@ class Watch:
             self._failed(error)
 
     def _files(self) -> Iterator[None]:
-        trace, commands = self._trace.pieces(), self._recorder.lines()  # both of this moment
+        trace, commands = self.trace.pieces(), self._recorder.lines()  # both of this moment
         yield from _written(self._folder / "trace.json", trace)
         yield from _written(self._folder / "commands.jsonl", commands)
 

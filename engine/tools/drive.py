@@ -204,7 +204,7 @@ def _one(
     """Run one load, print what was found, and return it."""
     crowd.replies.clear()
     engine.turnaround.clear()
-    trace = _trace(engine)
+    trace = engine.trace
     if trace:
         trace.clear()
     _load(engine, crowd, info, rate, options)
@@ -219,11 +219,6 @@ def _one(
         tables.profile(found)
         result["profile"] = asdict(found)
     return result
-
-
-def _trace(engine: EngineThread) -> Trace | None:
-    """Return what a profiled engine keeps; its files would have all loads as one."""
-    return engine._watch._trace if engine._watch else None
 
 
 def _profile(trace: Trace, crowd: Crowd) -> Profile:
