@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 from collections.abc import Iterator
 
@@ -12,7 +11,7 @@ import pytest
 from engine.api import SAMPLE_RATE
 from gateway.sound.opus import OpusEncoder, OpusError
 from gateway.sound.pool import TURN_BYTES, EncoderPool
-from tests.waiting import LIMIT, until
+from tests.waiting import LIMIT
 
 
 @pytest.fixture
@@ -87,27 +86,6 @@ async def test_frame_of_who_is_nearly_dry_waits_for_no_thread(pool: EncoderPool)
         go.set()
 
     assert len(packets) == 4
-
-
-async def test_other_threads_help_only_who_would_run_dry_soon() -> None:
-    pool = EncoderPool(2)
-    turns: list[str] = []
-    go, at_once = threading.Event(), threading.Event()
-    at_once.set()
-    rich = [Noted(name, due=math.inf, turns=turns, go=go) for name in ("rich", "richer")]
-    poor = Noted("poor", due=0.0, turns=turns, go=at_once)
-
-    async with asyncio.TaskGroup() as group:
-        for each in rich:
-            group.create_task(pool.encode(each, bytes(2 * TURN_BYTES)))
-        await until(lambda: turns)
-        packets = await pool.encode(poor, bytes(2 * TURN_BYTES))
-        before = list(turns)
-        go.set()
-    pool.close()
-
-    assert len(packets) == 8
-    assert before == ["rich", "poor", "poor"]
 
 
 async def test_who_no_longer_waits_is_not_encoded(pool: EncoderPool) -> None:
