@@ -35,9 +35,9 @@ class Flight:
         self.slots = frozenset(work.utterance.slot for work in self.batch.works)
 
     @property
-    def over(self) -> bool:
-        """Whether the device has finished it and everything that it follows was found over."""
-        return self.ticket.done() and all(each.landed_at < inf for each in self.after)
+    def may_land(self) -> bool:
+        """Whether everything that it follows was found over."""
+        return all(each.landed_at < inf for each in self.after)
 
 
 class Flights:
@@ -63,8 +63,8 @@ class Flights:
 
     @property
     def tickets(self) -> list[Ticket]:
-        """The launches to wait for: the oldest of every stream."""
-        return [queue[0].ticket for queue in self._queues.values() if queue]
+        """The launches to wait for: the oldest of every stream, unless it follows another."""
+        return [q[0].ticket for q in self._queues.values() if q and q[0].may_land]
 
     def launch(self, batch: Batch, now: float) -> None:
         """Hand a batch to the device."""
@@ -75,21 +75,27 @@ class Flights:
 
     def landed(self, now: float) -> Iterator[tuple[Work, Outcome]]:
         """Take in the batches that the device has finished; yield each work with its facts."""
-        for queue in self._queues.values():
-            while queue and queue[0].over:
+        while over := [q for q in self._queues.values() if q and _is_over(q[0])]:
+            for queue in over:
                 flight = queue.popleft()
                 outcomes = flight.ticket.outcomes()
                 self._learn(flight, now)
                 yield from zip(flight.batch.works, outcomes, strict=True)
 
     def _followed(self, batch: Batch) -> list[Flight]:
-        """Find the last flight of each other stream that this batch builds on."""
+        """Find the flights of other streams that this batch builds on.
+
+        All, not the last of each: one that failed at its launch has nothing to be waited for.
+        """
         slots = {work.utterance.slot for work in batch.works}
         decodes = batch.stage is Stage.CODEC
         return [
-            last
+            flight
             for stream, queue in self._queues.items()
-            if stream is not batch.stream and (last := _last(queue, slots, decodes=decodes))
+            for flight in queue
+            if stream is not batch.stream
+            and (decodes or flight.batch.stage is not Stage.CODEC)
+            and not flight.slots.isdisjoint(slots)
         ]
 
     def _learn(self, flight: Flight, now: float) -> None:
@@ -103,7 +109,5 @@ class Flights:
             self._observer.finished(flight, now)
 
 
-def _last(queue: deque[Flight], slots: set[int], *, decodes: bool) -> Flight | None:
-    """The last flight with one of `slots`; chunks count only for what decodes itself."""
-    counts = (each for each in reversed(queue) if decodes or each.batch.stage is not Stage.CODEC)
-    return next((each for each in counts if not each.slots.isdisjoint(slots)), None)
+def _is_over(flight: Flight) -> bool:
+    return flight.may_land and flight.ticket.done()

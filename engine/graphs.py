@@ -29,7 +29,7 @@ Step = Callable[[Tensor, Tensor, "Shape"], None]
 Pool: TypeAlias = Any  # torch's handle of graph memory
 Result = TypeVar("Result")
 
-RING = 8  # launches whose buffers may be in use; the loop has two in flight
+RING = 8  # launches whose buffers may be in use; a stream has two batches in flight
 NAP = 30e-6  # s between looks at an event
 
 

@@ -1,8 +1,8 @@
 """One spoken reply as a state machine of two lanes: generation and codec. Pure.
 
 Generation runs prefill, then talker and predictor in turn, a frame at a time; the codec lane turns
-finished frames into sound. State advances at launch, because a device runs launches in order; the
-facts that only data can tell (end of speech, samples) arrive at commit.
+finished frames into sound. State advances at launch, because a device runs later what builds on it;
+the facts that only data can tell (end of speech, samples) arrive at commit.
 """
 
 from __future__ import annotations

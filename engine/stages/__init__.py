@@ -125,7 +125,7 @@ class ModelStages:
         return self._device.streams
 
     def rows(self, stage: Stage, stream: Stream = Stream.MAIN) -> int:
-        """The same for every stage."""
+        """The same for every stage; few on the fast stream."""
         return min(self._rows, FAST_ROWS) if stream is Stream.FAST else self._rows
 
     @torch.inference_mode()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from engine.stages.shapes import grouped, prompt_shapes, row_shapes
 from engine.stages.state import SlotState
 from engine.stages.streams import DeviceStreams
 from engine.stages.talker import FAILED, TalkerStage
-from engine.stages.tickets import FinishedTicket, JoinedTicket
+from engine.stages.tickets import FinishedTicket, JoinedTicket, SplicedTicket
 from engine.utterance import Utterance
 from engine.work import FAST_ROWS, Outcome, Stream, Ticket, Work
 
@@ -205,12 +206,10 @@ class CudaGeneration:
 
     def _step_with_full(self, works: Sequence[Work], values: Sequence[int]) -> Ticket:
         """Speech that outgrew its cache ends; the runaway guard should have acted before."""
-        limit = self._state.cache.positions
-        tickets: list[Ticket] = [
-            self.step([work]) if value < limit else FinishedTicket([Outcome(end_of_speech=True)])
-            for work, value in zip(works, values, strict=True)
-        ]
-        return JoinedTicket(tickets)
+        fits = [value < self._state.cache.positions for value in values]
+        fitting = list(compress(works, fits))
+        part = self.step(fitting) if fitting else FinishedTicket([])
+        return SplicedTicket(part, fits, Outcome(end_of_speech=True))
 
     def _padding(self, shape: Shape) -> Words:
         """Inputs of a shape whose rows all stay inside the scratch slot."""

@@ -56,6 +56,33 @@ class JoinedTicket:
         return list(chain.from_iterable(part.outcomes() for part in self.parts))
 
 
+@dataclass(frozen=True, slots=True)
+class SplicedTicket:
+    """A launch of some of a batch's works; the others' outcome was known before."""
+
+    part: Ticket
+    launched: Sequence[bool]  # per work of the batch
+    known: Outcome  # of those that were not launched
+
+    @property
+    def event(self) -> Any:
+        """The launch's."""
+        return event_of(self.part)
+
+    def done(self) -> bool:
+        """Whether the launch is."""
+        return self.part.done()
+
+    def wait(self, timeout: float) -> None:
+        """Block until it is done or for `timeout` s."""
+        self.part.wait(timeout)
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """One per work, in order."""
+        made = iter(self.part.outcomes())
+        return [next(made) if launched else self.known for launched in self.launched]
+
+
 def event_of(ticket: Ticket) -> Any:
     """Return the CUDA event that happens when a ticket's launches are over; None without any."""
     return getattr(ticket, "event", None)
