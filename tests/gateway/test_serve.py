@@ -49,6 +49,17 @@ def running(command: Sequence[str]) -> Iterator[Any]:
 
 
 @contextmanager
+def changed(*lines: str) -> Iterator[tuple[Any, int]]:
+    """A server that can speak, with parts of it replaced by lines of Python; and its port."""
+    serve = f"sys.exit(cli.main(['serve', '--config', {str(FAKE)!r}, '--port', '0']))"
+    script = "\n".join(["import sys; from gateway import cli", *lines, serve])
+    with running([sys.executable, "-c", script]) as process:
+        port = int(process.stdout.readline().rpartition(":")[2])
+        process.stdout.readline()
+        yield process, port
+
+
+@contextmanager
 def speaking(port: int, text: str) -> Iterator[http.client.HTTPResponse]:
     """The answer to a request for PCM, as it begins."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT)) as connection:
@@ -103,19 +114,16 @@ def test_an_engine_that_cannot_start_ends_the_server_with_its_reason() -> None:
 
 
 def test_an_engine_that_is_lost_ends_the_server_so_that_a_new_one_can_start() -> None:
-    script = (
-        "import sys; from gateway import cli; from engine.silent import SilentStages\n"
-        "launch = SilentStages.launch\n"
-        "def lose(stages, batch, after=()):\n"
-        "    if any(work.utterance.options.voice == 'poison' for work in batch.works):\n"
-        "        raise RuntimeError('the card fell off the bus')\n"
-        "    return launch(stages, batch, after)\n"
-        "SilentStages.launch = lose\n"
-        f"sys.exit(cli.main(['serve', '--config', {str(FAKE)!r}, '--port', '0']))"
+    lines = (
+        "from engine.silent import SilentStages",
+        "launch = SilentStages.launch",
+        "def lose(stages, batch, after=()):",
+        "    if any(work.utterance.options.voice == 'poison' for work in batch.works):",
+        "        raise RuntimeError('the card fell off the bus')",
+        "    return launch(stages, batch, after)",
+        "SilentStages.launch = lose",
     )
-    with running([sys.executable, "-c", script]) as process:
-        port = int(process.stdout.readline().rpartition(":")[2])
-        process.stdout.readline()
+    with changed(*lines) as (process, port):
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT)) as connection:
             body = json.dumps({"input": "Hello.", "voice": "poison", "response_format": "pcm"})
             connection.request("POST", "/v1/audio/speech", body)
@@ -142,14 +150,8 @@ def test_beyond_this_machine_the_log_asks_for_https_and_tokens() -> None:
 
 
 def test_without_libopus_serve_starts_and_offers_pcm() -> None:
-    script = (
-        "import sys; from gateway import cli; from gateway.sound import opus\n"
-        "opus._candidates = lambda library: iter(())\n"
-        f"sys.exit(cli.main(['serve', '--config', {str(FAKE)!r}, '--port', '0']))"
-    )
-    with running([sys.executable, "-c", script]) as process:
-        port = int(process.stdout.readline().rpartition(":")[2])
-        process.stdout.readline()
+    without = "opus._candidates = lambda library: iter(())"
+    with changed("from gateway.sound import opus", without) as (process, port):
         with speaking(port, "Hello.") as answer:
             pcm = answer.read()
         process.send_signal(signal.SIGTERM)
