@@ -8,8 +8,8 @@ that makes codes waits for the codec.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
 from math import inf
 
 from engine.costs import CostModel
@@ -23,16 +23,13 @@ class Flight:
     """A launched batch."""
 
     batch: Batch
+    slots: Set[int]  # of its works
     launched_at: float  # s
     predicted: float  # s it should take
     after: Sequence[Flight]  # of other streams, that must be over before it begins
     ticket: Ticket
     began: float = inf  # s: when the device got to it
     landed_at: float = inf  # s: when it was found to be over
-    slots: frozenset[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.slots = frozenset(work.utterance.slot for work in self.batch.works)
 
     @property
     def may_land(self) -> bool:
@@ -68,10 +65,11 @@ class Flights:
 
     def launch(self, batch: Batch, now: float) -> None:
         """Hand a batch to the device."""
-        after = self._followed(batch) if len(self._queues) > 1 else ()
+        slots = {work.utterance.slot for work in batch.works}
+        after = self._followed(batch, slots)
         ticket = self._stages.launch(batch, [each.ticket for each in after])
         predicted = self._costs.predict(batch.stage, len(batch.works), batch.frames)
-        self._queues[batch.stream].append(Flight(batch, now, predicted, after, ticket))
+        self._queues[batch.stream].append(Flight(batch, slots, now, predicted, after, ticket))
 
     def landed(self, now: float) -> Iterator[tuple[Work, Outcome]]:
         """Take in the batches that the device has finished; yield each work with its facts."""
@@ -82,12 +80,11 @@ class Flights:
                 self._learn(flight, now)
                 yield from zip(flight.batch.works, outcomes, strict=True)
 
-    def _followed(self, batch: Batch) -> list[Flight]:
+    def _followed(self, batch: Batch, slots: Set[int]) -> list[Flight]:
         """Find the flights of other streams that this batch builds on.
 
         All, not the last of each: one that failed at its launch has nothing to be waited for.
         """
-        slots = {work.utterance.slot for work in batch.works}
         decodes = batch.stage is Stage.CODEC
         return [
             flight
