@@ -31,6 +31,13 @@ def options(warps: int, *, chained: bool = True) -> dict[str, Any]:
 
 
 @triton.jit
+def invite(CHAINED: tl.constexpr):
+    """Let the next kernel start its own preparations even before this one's; `follow` later."""
+    if CHAINED:
+        gdc_launch_dependents()
+
+
+@triton.jit
 def follow(CHAINED: tl.constexpr):
     """Let the next kernel start its own preparations, then wait for what came before.
 
@@ -75,24 +82,35 @@ def rounded(x, like):
 
 
 @triton.jit
-def normal_head(head, weight, cosine, sine_low, sine_high, eps, HALF: tl.constexpr):
-    """Load one head, normalise it over its width and rotate it: both halves, fp32 but rounded."""
-    at = tl.arange(0, HALF)
-    low = tl.load(head + at).to(tl.float32)
-    high = tl.load(head + HALF + at).to(tl.float32)
-    square = tl.sum(low * low, 0) + tl.sum(high * high, 0)
-    scale = tl.rsqrt(square / (2 * HALF) + eps)
-    low = rounded(rounded(low * scale, head) * tl.load(weight + at).to(tl.float32), head)
-    high = rounded(rounded(high * scale, head) * tl.load(weight + HALF + at).to(tl.float32), head)
-    turned_low = rounded(rounded(low * cosine, head) + rounded(high * sine_low, head), head)
-    turned_high = rounded(rounded(high * cosine, head) + rounded(low * sine_high, head), head)
-    return turned_low, turned_high
+def turned(
+    low, high, low_weight, high_weight, cosine, low_sine, high_sine, eps, like, HALF: tl.constexpr
+):
+    """Normalise heads over their width and rotate them: halves (heads, HALF), fp32 but rounded.
+
+    Weights, cosines and sines have one line or one for each head.
+    """
+    square = tl.sum(low * low, 1) + tl.sum(high * high, 1)
+    scale = tl.rsqrt(square / (2 * HALF) + eps)[:, None]
+    low = rounded(rounded(low * scale, like) * low_weight, like)
+    high = rounded(rounded(high * scale, like) * high_weight, like)
+    turned_low = rounded(low * cosine, like) + rounded(high * low_sine, like)
+    turned_high = rounded(high * cosine, like) + rounded(low * high_sine, like)
+    return rounded(turned_low, like), rounded(turned_high, like)
+
+
+@triton.jit
+def halves(pointer, mask, HALF: tl.constexpr):
+    """Load both halves of heads that begin at `pointer` (heads, 1): (heads, HALF), fp32."""
+    at = pointer + tl.arange(0, HALF)[None, :]
+    low = tl.load(at, mask=mask, other=0.0).to(tl.float32)
+    high = tl.load(at + HALF, mask=mask, other=0.0).to(tl.float32)
+    return low, high
 
 
 @triton.jit
 def angles(cosine_ptr, sine_ptr, position, HALF: tl.constexpr):
-    """Load a position's cosines and both signs of its sines, fp32."""
-    at = position * 2 * HALF + tl.arange(0, HALF)
+    """Load a position's cosines and both signs of its sines: (1, HALF), fp32."""
+    at = position * 2 * HALF + tl.arange(0, HALF)[None, :]
     cosine = tl.load(cosine_ptr + at).to(tl.float32)
     sine_low = tl.load(sine_ptr + at).to(tl.float32)
     sine_high = tl.load(sine_ptr + at + HALF).to(tl.float32)

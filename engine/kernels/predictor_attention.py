@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.pieces import angles, chains, follow, normal_head, options
+from engine.kernels.pieces import angles, chains, follow, halves, options, turned
 from engine.model.layers import Rope
 
 
@@ -43,6 +43,7 @@ def frame_attention(
         width**-0.5,
         KEYS=kv_heads,
         GROUP=heads // kv_heads,
+        QUERIES=triton.next_power_of_2(heads // kv_heads),
         HALF=width // 2,
         REACH=triton.next_power_of_2(positions),
         PAIR=pair,
@@ -66,6 +67,7 @@ def _frame_attention(
     scale,
     KEYS: tl.constexpr,
     GROUP: tl.constexpr,
+    QUERIES: tl.constexpr,  # heads that share keys, padded
     HALF: tl.constexpr,
     REACH: tl.constexpr,
     PAIR: tl.constexpr,
@@ -73,66 +75,68 @@ def _frame_attention(
 ):
     row = tl.program_id(0)
     key_head = tl.program_id(1)
-    cosine, low_sine, high_sine = angles(cosine_ptr, sine_ptr, position, HALF)
     wide = tl.arange(0, 2 * HALF)
     half = tl.arange(0, HALF)
     size: tl.constexpr = 2 * HALF
     line: tl.constexpr = (GROUP + 2) * KEYS * size  # values of one token in qkv
-    head = GROUP * KEYS + key_head
     past = (row * KEYS + key_head) * capacity * size
+    query = tl.arange(0, QUERIES)[:, None]
+    real = query < GROUP
+    heads = (key_head * GROUP + query) * size
+    key = (GROUP * KEYS + key_head) * size + tl.zeros([1, 1], tl.int32)
+    cosine, low_sine, high_sine = angles(cosine_ptr, sine_ptr, position, HALF)
+    low_weight, high_weight = halves(weight_ptr + heads, real, HALF)
+    low_key_weight, high_key_weight = halves(weight_ptr + key, True, HALF)
+    token = row
     if PAIR:
+        token = 2 * row + 1
         follow(CHAINED)
-        base = qkv_ptr + (2 * row + 1) * line
         first = qkv_ptr + 2 * row * line
         cosine0, low_sine0, high_sine0 = angles(cosine_ptr, sine_ptr, 0, HALF)
-        low, high = normal_head(
-            first + head * size, weight_ptr + head * size, cosine0, low_sine0, high_sine0, eps, HALF
-        )
-        value = tl.load(first + (head + KEYS) * size + wide)
-        tl.store(keys_ptr + past + half, low.to(keys_ptr.dtype.element_ty))
-        tl.store(keys_ptr + past + HALF + half, high.to(keys_ptr.dtype.element_ty))
-        tl.store(values_ptr + past + wide, value)
-        old_low = low[None, :]
-        old_high = high[None, :]
-        old_value = value.to(tl.float32)[None, :]
+        old_low, old_high = halves(first + key, True, HALF)
+        old_low, old_high = turned(
+            old_low, old_high, low_key_weight, high_key_weight, cosine0, low_sine0, high_sine0, eps,
+            qkv_ptr, HALF,
+        )  # fmt: skip
+        value = tl.load(first + key + KEYS * size + wide[None, :])
+        old_value = value.to(tl.float32)
         known = tl.full([1], 1, tl.int1)
-        for query in tl.static_range(GROUP):  # position 0 sees itself alone
-            to = out_ptr + (2 * row * KEYS * GROUP + key_head * GROUP + query) * size
-            tl.store(to + wide, value)
+        tl.store(keys_ptr + past + half[None, :], old_low.to(keys_ptr.dtype.element_ty))
+        tl.store(keys_ptr + past + HALF + half[None, :], old_high.to(keys_ptr.dtype.element_ty))
+        tl.store(values_ptr + past + wide[None, :], value)
+        to = out_ptr + 2 * row * KEYS * GROUP * size + heads + wide[None, :]
+        tl.store(to, value + tl.zeros([QUERIES, 1], value.dtype), mask=real)  # it sees itself alone
     else:
-        base = qkv_ptr + row * line
         # Earlier positions stand since before the last draw, which waited for all of them.
         at = tl.arange(0, REACH)
         known = at < position
-        to = past + at[:, None] * size
-        inside = known[:, None]
-        old_low = tl.load(keys_ptr + to + half[None, :], mask=inside, other=0.0).to(tl.float32)
-        old_high = tl.load(keys_ptr + to + HALF + half[None, :], mask=inside, other=0.0)
-        old_high = old_high.to(tl.float32)
-        old_value = tl.load(values_ptr + to + wide[None, :], mask=inside, other=0.0)
-        old_value = old_value.to(tl.float32)
+        old_low, old_high = halves(keys_ptr + past + at[:, None] * size, known[:, None], HALF)
+        to = values_ptr + past + at[:, None] * size + wide[None, :]
+        old_value = tl.load(to, mask=known[:, None], other=0.0).to(tl.float32)
         follow(CHAINED)
-    new_low, new_high = normal_head(
-        base + head * size, weight_ptr + head * size, cosine, low_sine, high_sine, eps, HALF
+    # Loads first, for each takes its time; then stores, which later loads could not overtake.
+    base = qkv_ptr + token * line
+    low, high = halves(base + heads, real, HALF)
+    new_low, new_high = halves(base + key, True, HALF)
+    value = tl.load(base + key + KEYS * size + wide[None, :])
+    new_low, new_high = turned(
+        new_low, new_high, low_key_weight, high_key_weight, cosine, low_sine, high_sine, eps,
+        qkv_ptr, HALF,
+    )  # fmt: skip
+    low, high = turned(
+        low, high, low_weight, high_weight, cosine, low_sine, high_sine, eps, qkv_ptr, HALF
     )
-    value = tl.load(base + (head + KEYS) * size + wide)
+    itself = (tl.sum(low * new_low, 1) + tl.sum(high * new_high, 1)) * scale
+    score = low[:, None, :] * old_low[None, :, :] + high[:, None, :] * old_high[None, :, :]
+    score = tl.where(known[None, :], tl.sum(score, 2) * scale, -1e30)
+    top = tl.maximum(tl.max(score, 1), itself)
+    weight = tl.exp(score - top[:, None])
+    own = tl.exp(itself - top)
+    mixed = tl.sum(weight[:, :, None] * old_value[None, :, :], 1) + own[:, None] * value
+    mixed = mixed / (tl.sum(weight, 1) + own)[:, None]
+    to = out_ptr + token * KEYS * GROUP * size + heads + wide[None, :]
+    tl.store(to, mixed.to(out_ptr.dtype.element_ty), mask=real)
     to = past + position * size
-    tl.store(keys_ptr + to + half, new_low.to(keys_ptr.dtype.element_ty))
-    tl.store(keys_ptr + to + HALF + half, new_high.to(keys_ptr.dtype.element_ty))
-    tl.store(values_ptr + to + wide, value)
-    for query in tl.static_range(GROUP):
-        number = key_head * GROUP + query
-        low, high = normal_head(
-            base + number * size, weight_ptr + number * size, cosine, low_sine, high_sine, eps, HALF
-        )
-        itself = (tl.sum(low * new_low, 0) + tl.sum(high * new_high, 0)) * scale
-        score = tl.sum(old_low * low[None, :] + old_high * high[None, :], 1) * scale
-        score = tl.where(known, score, -1e30)
-        top = tl.maximum(tl.max(score, 0), itself)
-        weight = tl.exp(score - top)
-        own = tl.exp(itself - top)
-        mixed = tl.sum(weight[:, None] * old_value, 0) + own * value.to(tl.float32)
-        mixed = mixed / (tl.sum(weight, 0) + own)
-        token = 2 * row + 1 if PAIR else row
-        to = out_ptr + (token * KEYS * GROUP + number) * size
-        tl.store(to + wide, mixed.to(out_ptr.dtype.element_ty))
+    tl.store(keys_ptr + to + half[None, :], new_low.to(keys_ptr.dtype.element_ty))
+    tl.store(keys_ptr + to + HALF + half[None, :], new_high.to(keys_ptr.dtype.element_ty))
+    tl.store(values_ptr + to + wide[None, :], value)

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.pieces import chains, follow, options, rounded
+from engine.kernels.pieces import chains, follow, halves, options, turned
 from engine.model.layers import Rope
 from engine.model.rows import SLOT, WIDTH
 
@@ -63,19 +63,12 @@ def prompt_attention(
 @triton.jit
 def _turned(heads, weight, cosine, low_sine, high_sine, eps, LINE: tl.constexpr, HALF, LENGTH):
     """Load one head of every token, normalised and rotated: two (LENGTH, HALF) halves."""
-    half = tl.arange(0, HALF)
-    at = tl.arange(0, LENGTH)[:, None] * LINE + half[None, :]
-    low = tl.load(heads + at).to(tl.float32)
-    high = tl.load(heads + at + HALF).to(tl.float32)
-    square = tl.sum(low * low, 1) + tl.sum(high * high, 1)
-    scale = tl.rsqrt(square / (2 * HALF) + eps)[:, None]
-    low_weight = tl.load(weight + half).to(tl.float32)[None, :]
-    high_weight = tl.load(weight + HALF + half).to(tl.float32)[None, :]
-    low = rounded(rounded(low * scale, heads) * low_weight, heads)
-    high = rounded(rounded(high * scale, heads) * high_weight, heads)
-    turned_low = rounded(low * cosine, heads) + rounded(high * low_sine, heads)
-    turned_high = rounded(high * cosine, heads) + rounded(low * high_sine, heads)
-    return turned_low.to(heads.dtype.element_ty), turned_high.to(heads.dtype.element_ty)
+    low, high = halves(heads + tl.arange(0, LENGTH)[:, None] * LINE, True, HALF)
+    low_weight, high_weight = halves(weight + tl.zeros([1, 1], tl.int32), True, HALF)
+    low, high = turned(
+        low, high, low_weight, high_weight, cosine, low_sine, high_sine, eps, heads, HALF
+    )
+    return low.to(heads.dtype.element_ty), high.to(heads.dtype.element_ty)
 
 
 @triton.jit

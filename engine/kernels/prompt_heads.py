@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.pieces import angles, normal_head, options
+from engine.kernels.pieces import angles, halves, options, turned
 from engine.model.layers import Rope
 from engine.model.rows import SLOT, WIDTH
 
@@ -83,7 +83,7 @@ def _prompt_heads(
     size: tl.constexpr = 2 * HALF
     source = qkv_ptr + (token * (HEADS + 2 * KEYS) + head) * size
     slot = tl.load(rows_ptr + row * _WIDTH + _SLOT).to(tl.int64)
-    half = tl.arange(0, HALF)
+    half = tl.arange(0, HALF)[None, :]
     wide = tl.arange(0, size)
     if head >= HEADS + KEYS:
         number = head - HEADS - KEYS
@@ -93,8 +93,12 @@ def _prompt_heads(
         tl.store(values_ptr + past + wide, value)
     else:
         cosine, low_sine, high_sine = angles(cosine_ptr, sine_ptr, position, HALF)
-        weight = weight_ptr + head * size
-        low, high = normal_head(source, weight, cosine, low_sine, high_sine, eps, HALF)
+        one = tl.zeros([1, 1], tl.int32)
+        weights = halves(weight_ptr + head * size + one, True, HALF)
+        low, high = halves(source + one, True, HALF)
+        low, high = turned(
+            low, high, weights[0], weights[1], cosine, low_sine, high_sine, eps, qkv_ptr, HALF
+        )
         low = low.to(qkv_ptr.dtype.element_ty)
         high = high.to(qkv_ptr.dtype.element_ty)
         if head < HEADS:

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.pieces import angles, chains, follow, normal_head, options, prefetch, rounded
+from engine.kernels.pieces import angles, chains, follow, halves, options, prefetch, turned
 from engine.kernels.step_cut import StepScratch
 from engine.model.layers import Rope
 from engine.model.rows import POSITION, SLOT, WIDTH
@@ -71,25 +71,6 @@ def step_attention(
 
 
 @triton.jit
-def _queries(base, weight_ptr, first, cosine, low_sine, high_sine, eps, GROUP, HALF):
-    """Load, normalise and rotate the heads that share keys: two (16, HALF) halves."""
-    row = tl.arange(0, _QUERIES)
-    at = (first + row)[:, None] * 2 * HALF + tl.arange(0, HALF)[None, :]
-    inside = (row < GROUP)[:, None]
-    low = tl.load(base + at, mask=inside, other=0.0).to(tl.float32)
-    high = tl.load(base + at + HALF, mask=inside, other=0.0).to(tl.float32)
-    square = tl.sum(low * low, 1) + tl.sum(high * high, 1)
-    scale = tl.rsqrt(square / (2 * HALF) + eps)[:, None]
-    low_weight = tl.load(weight_ptr + at, mask=inside, other=0.0).to(tl.float32)
-    high_weight = tl.load(weight_ptr + at + HALF, mask=inside, other=0.0).to(tl.float32)
-    low = rounded(rounded(low * scale, base) * low_weight, base)
-    high = rounded(rounded(high * scale, base) * high_weight, base)
-    turned_low = rounded(low * cosine[None, :], base) + rounded(high * low_sine[None, :], base)
-    turned_high = rounded(high * cosine[None, :], base) + rounded(low * high_sine[None, :], base)
-    return rounded(turned_low, base), rounded(turned_high, base)
-
-
-@triton.jit
 def _step_attention(
     qkv_ptr,
     weight_ptr,
@@ -131,32 +112,35 @@ def _step_attention(
         wide = tl.arange(0, 2 * HALF)
         half = tl.arange(0, HALF)
         base = qkv_ptr + row * ((GROUP + 2) * KEYS * 2 * HALF)
+        query = tl.arange(0, _QUERIES)
+        real = query < GROUP
+        heads = (key_head * GROUP + query)[:, None] * 2 * HALF
+        key = (GROUP * KEYS + key_head) * 2 * HALF + tl.zeros([1, 1], tl.int32)
+        # All loads first, for each takes its time.
+        low, high = halves(base + heads, real[:, None], HALF)
+        new_low, new_high = halves(base + key, True, HALF)
+        new_value = tl.load(base + key + KEYS * 2 * HALF + wide[None, :])
         cosine, low_sine, high_sine = angles(cosine_ptr, sine_ptr, position, HALF)
-        low, high = _queries(
-            base, weight_ptr, key_head * GROUP, cosine, low_sine, high_sine, eps, GROUP, HALF
+        low_weight, high_weight = halves(weight_ptr + heads, real[:, None], HALF)
+        low_key_weight, high_key_weight = halves(weight_ptr + key, True, HALF)
+        low, high = turned(
+            low, high, low_weight, high_weight, cosine, low_sine, high_sine, eps, qkv_ptr, HALF
         )
         top = tl.full([_QUERIES], -1e30, tl.float32)
         total = tl.zeros([_QUERIES], tl.float32)
         mixed = tl.zeros([_QUERIES, 2 * HALF], tl.float32)
         if split == 0:
-            head = GROUP * KEYS + key_head
-            new_low, new_high = normal_head(
-                base + head * 2 * HALF,
-                weight_ptr + head * 2 * HALF,
-                cosine,
-                low_sine,
-                high_sine,
-                eps,
-                HALF,
-            )
-            value = tl.load(base + (head + KEYS) * 2 * HALF + wide)
+            new_low, new_high = turned(
+                new_low, new_high, low_key_weight, high_key_weight, cosine, low_sine, high_sine,
+                eps, qkv_ptr, HALF,
+            )  # fmt: skip
             to = past + position * 2 * HALF
-            tl.store(keys_ptr + to + half, new_low.to(keys_ptr.dtype.element_ty))
-            tl.store(keys_ptr + to + HALF + half, new_high.to(keys_ptr.dtype.element_ty))
-            tl.store(values_ptr + to + wide, value)
-            top = (tl.sum(low * new_low[None, :], 1) + tl.sum(high * new_high[None, :], 1)) * scale
+            tl.store(keys_ptr + to + half[None, :], new_low.to(keys_ptr.dtype.element_ty))
+            tl.store(keys_ptr + to + HALF + half[None, :], new_high.to(keys_ptr.dtype.element_ty))
+            tl.store(values_ptr + to + wide[None, :], new_value)
+            top = (tl.sum(low * new_low, 1) + tl.sum(high * new_high, 1)) * scale
             total = tl.full([_QUERIES], 1.0, tl.float32)
-            mixed = mixed + value.to(tl.float32)[None, :]
+            mixed = mixed + new_value.to(tl.float32)
         low = low.to(keys_ptr.dtype.element_ty)
         high = high.to(keys_ptr.dtype.element_ty)
         for chunk in tl.range(split, chunks, SPLITS, num_stages=STAGES):
@@ -180,8 +164,6 @@ def _step_attention(
                 weight.to(value.dtype), value, mixed * fade[:, None], input_precision="ieee"
             )
             top = new_top
-        query = tl.arange(0, _QUERIES)
-        real = query < GROUP
         to = out_ptr + (row * KEYS + key_head) * GROUP * 2 * HALF
         to = to + query[:, None] * 2 * HALF + wide[None, :]
         if SPLITS == 1:

@@ -73,7 +73,7 @@ def variants(*, chained: bool) -> Iterator[tuple[Any, dict[str, Any], int]]:
     yield step_attention._step_attention, past | {"SPLITS": 1, "STAGES": 3}, 4
     yield step_attention._step_attention, past | {"SPLITS": 16, "STAGES": 2}, 4
     for pair in (True, False):
-        frame = HEADS | chain | {"REACH": 16, "PAIR": pair}
+        frame = HEADS | chain | {"QUERIES": 2, "REACH": 16, "PAIR": pair}
         yield predictor_attention._frame_attention, frame, 1
     for length, warps in ((16, 4), (64, 8)):
         yield prompt_attention._prompt_attention, HEADS | chain | {"LENGTH": length}, warps
@@ -88,8 +88,8 @@ def variants(*, chained: bool) -> Iterator[tuple[Any, dict[str, Any], int]]:
     for kind, parts in ((STORE, 1), (ADD, 3), (SWIGLU, 1)):
         vector = chain | {"ROWS": 1, "DEPTH": 2048, "PARTS": parts, "FEATURES": 4}
         yield linear.vector_product, vector | {"NORM": kind != ADD, "KIND": kind}, 4
-        slab = chain | {"ROWS": 8, "DEPTH": 256, "PARTS": 4, "PASSES": parts, "FEATURES": 16}
-        yield linear.slab_product, slab | {"KIND": kind}, 4
+        slab = chain | {"ROWS": 8, "DEPTH": 128, "PARTS": 8, "PASSES": parts, "FEATURES": 16}
+        yield linear.slab_product, slab | {"NORM": kind != ADD, "KIND": kind}, 4
         splits = 4 if kind == ADD else 1
         loop = chain | threads | {"ROWS": 64, "FEATURES": 64, "DEPTH": 128, "STAGES": 4}
         loop |= {"SHARE": 2048 // splits, "SPLITS": splits, "KIND": kind}
