@@ -44,7 +44,7 @@ class FusedDecoder:
         heads, keys = config.num_attention_heads, config.num_key_value_heads
         width, hidden, inner = config.head_dim, config.hidden_size, config.intermediate_size
         self.x = like.new_empty(rows, hidden)  # the residual stream
-        self.normal = like.new_empty(rows, hidden)
+        self._normals = like.new_empty(rows, hidden)
         self._decoder = decoder
         self._eps = config.rms_norm_eps
         self._qkv = like.new_empty(rows, (heads + 2 * keys) * width)
@@ -68,23 +68,29 @@ class FusedDecoder:
         into_heads, out_of_heads, into_mlp, out_of_mlp = self._tiles
         scratch = self._scratch
         for index, layer in enumerate(self._decoder.layers):
-            self._normalised(into_heads, layer.input_norm, layer.qkv, self._qkv, STORE)
+            self._normalised(into_heads, self.x, layer.input_norm, layer.qkv, self._qkv, STORE)
             attend(index, layer, self._qkv, self._mixed)
             product(out_of_heads, self._mixed, layer.output, self.x, kind=ADD, scratch=scratch)
-            self._normalised(into_mlp, layer.mlp_norm, layer.gate_up, self._inner, SWIGLU)
+            self._normalised(into_mlp, self.x, layer.mlp_norm, layer.gate_up, self._inner, SWIGLU)
             product(out_of_mlp, self._inner, layer.down, self.x, kind=ADD, scratch=scratch)
 
     def finish(self, x: Tensor) -> Tensor:
         """Apply the final norm to some rows of `x`."""
-        normal = self.normal[: x.shape[0]]
-        rms_norm(x, self._decoder.norm, normal, eps=self._eps)
-        return normal
+        return self._normal(x, self._decoder.norm)
+
+    def head(self, tile: Tile | None, x: Tensor, head: Tensor, logits: Tensor) -> None:
+        """Apply the final norm and a head to some rows of `x`."""
+        self._normalised(tile, x, self._decoder.norm, head, logits, STORE)
 
     def _normalised(
-        self, tile: Tile | None, norm: Tensor, weight: Tensor, out: Tensor, kind: int
+        self, tile: Tile | None, x: Tensor, norm: Tensor, weight: Tensor, out: Tensor, kind: int
     ) -> None:
-        if tile is not None and tile.kernel == "vector" and self.x.shape[0] == 1:
-            product(tile, self.x, weight, out, kind=kind, norm=norm, eps=self._eps)
-            return
-        rms_norm(self.x, norm, self.normal, eps=self._eps)
-        product(tile, self.normal, weight, out, kind=kind)
+        if tile is not None and tile.norm:
+            product(tile, x, weight, out, kind=kind, norm=norm, eps=self._eps)
+        else:
+            product(tile, self._normal(x, norm), weight, out, kind=kind)
+
+    def _normal(self, x: Tensor, norm: Tensor) -> Tensor:
+        normal = self._normals[: x.shape[0]]
+        rms_norm(x, norm, normal, eps=self._eps)
+        return normal

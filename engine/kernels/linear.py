@@ -3,7 +3,8 @@
 Three shapes of one product. A vector product for one or two rows, a one-shot kernel that holds its
 whole slab of the weight in registers, and a pipelined loop for everything else, its depth shared by
 several programs where one column of programs would not fill the device. All read weights before
-they wait for the kernel in front of them, and round where the reference stores.
+they wait for the kernel in front of them, and round where the reference stores. Weights are read
+once a step and must not push out what is read again.
 """
 
 from __future__ import annotations
@@ -11,19 +12,30 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from engine.kernels.pieces import follow, rounded
+from engine.kernels.pieces import follow, invite, rounded
 from engine.kernels.tile_table import ADD, SWIGLU
+
+PASSES = 3  # most slabs of one program: what its registers hold
 
 _ADD = tl.constexpr(ADD)
 _SWIGLU = tl.constexpr(SWIGLU)
 
 
 @triton.jit
-def _settle(product, gate_up, out, mask, out_ptr, KIND: tl.constexpr):
-    """Round and store a product; add it to what is there, or gate it."""
+def _before(out, mask, KIND: tl.constexpr):
+    """Load what a product will be added to: early, for its last moments are waited for."""
+    if KIND == _ADD:
+        return tl.load(out, mask=mask, other=0.0).to(tl.float32)
+    else:
+        return 0.0
+
+
+@triton.jit
+def _settle(product, gate_up, before, out, mask, out_ptr, KIND: tl.constexpr):
+    """Round and store a product, added to what was there, or gated."""
     product = rounded(product, out_ptr)
     if KIND == _ADD:
-        product += tl.load(out, mask=mask, other=0.0).to(tl.float32)
+        product += before
     if KIND == _SWIGLU:
         product = rounded(product / (1.0 + tl.exp(-product)), out_ptr) * rounded(gate_up, out_ptr)
     tl.store(out, product.to(out_ptr.dtype.element_ty), mask=mask)
@@ -48,21 +60,24 @@ def vector_product(
     CHAINED: tl.constexpr,
 ):
     """Multiply one or two rows, each program `FEATURES` outputs; NORM normalises x on the way."""
+    invite(CHAINED)
     feature = tl.program_id(0) * FEATURES + tl.arange(0, FEATURES)
     at = tl.arange(0, DEPTH)
     size: tl.constexpr = DEPTH * PARTS
     slab = weight_ptr + feature[:, None] * size + at[None, :]
-    weight = tl.load(slab)
+    weight = tl.load(slab, eviction_policy="evict_first")
     if PARTS > 1:
-        weight1 = tl.load(slab + DEPTH)
+        weight1 = tl.load(slab + DEPTH, eviction_policy="evict_first")
     if PARTS > 2:
-        weight2 = tl.load(slab + 2 * DEPTH)
+        weight2 = tl.load(slab + 2 * DEPTH, eviction_policy="evict_first")
     if KIND == _SWIGLU:
-        up_weight = tl.load(slab + features * size)
+        up_weight = tl.load(slab + features * size, eviction_policy="evict_first")
     if NORM:
         norm = tl.load(norm_ptr + at).to(tl.float32)
     follow(CHAINED)
     for row in tl.static_range(ROWS):
+        out = out_ptr + row * out_stride + feature
+        before = _before(out, feature < features, KIND)
         x = tl.load(x_ptr + row * x_stride + at).to(tl.float32)
         if NORM:
             scale = tl.rsqrt(tl.sum(x * x, 0) / DEPTH + eps)
@@ -77,8 +92,7 @@ def vector_product(
         if PARTS > 2:
             x2 = tl.load(x_ptr + row * x_stride + 2 * DEPTH + at).to(tl.float32)
             product += tl.sum(weight2.to(tl.float32) * x2[None, :], 1)
-        out = out_ptr + row * out_stride + feature
-        _settle(product, up, out, feature < features, out_ptr, KIND)
+        _settle(product, up, before, out, feature < features, out_ptr, KIND)
 
 
 @triton.jit
@@ -86,15 +100,18 @@ def slab_product(
     x_ptr,
     weight_ptr,
     out_ptr,
+    norm_ptr,
     rows,
     features,
     x_stride,
     out_stride,
+    eps,
     ROWS: tl.constexpr,
     DEPTH: tl.constexpr,
     PARTS: tl.constexpr,
-    PASSES: tl.constexpr,  # slabs of DEPTH * PARTS inputs, at most 3
+    PASSES: tl.constexpr,  # slabs of DEPTH * PARTS inputs
     FEATURES: tl.constexpr,
+    NORM: tl.constexpr,  # normalise x on the way, in a single pass
     KIND: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
@@ -105,19 +122,27 @@ def slab_product(
     width: tl.constexpr = DEPTH * PARTS
     size: tl.constexpr = width * PASSES
     slab = weight_ptr + feature[None, :, None] * size + depth + at[None, None, :]
-    weight = tl.load(slab)
+    weight = tl.load(slab, eviction_policy="evict_first")
     if PASSES > 1:
-        weight1 = tl.load(slab + width)
+        weight1 = tl.load(slab + width, eviction_policy="evict_first")
     if PASSES > 2:
-        weight2 = tl.load(slab + 2 * width)
+        weight2 = tl.load(slab + 2 * width, eviction_policy="evict_first")
     if KIND == _SWIGLU:
-        up_weight = tl.load(slab + features * size)
+        up_weight = tl.load(slab + features * size, eviction_policy="evict_first")
+    if NORM:
+        norm = tl.load(norm_ptr + depth + at[None, :, None]).to(tl.float32)
     follow(CHAINED)
     row = tl.arange(0, ROWS)
     real = row < rows
     inside = real[None, None, :]
     x_at = x_ptr + row[None, None, :] * x_stride + depth + at[None, :, None]
     x = tl.load(x_at, mask=inside, other=0.0)
+    out = out_ptr + row[None, :] * out_stride + feature[:, None]
+    before = _before(out, real[None, :], KIND)
+    if NORM:
+        wide = x.to(tl.float32)
+        scale = tl.rsqrt(tl.sum(tl.sum(wide * wide, 1), 0) / size + eps)
+        x = (rounded(wide * scale[None, None, :], x_ptr) * norm).to(x_ptr.dtype.element_ty)
     product = tl.dot(weight, x)
     if PASSES > 1:
         product = tl.dot(weight1, tl.load(x_at + width, mask=inside, other=0.0), product)
@@ -127,8 +152,7 @@ def slab_product(
     up = product
     if KIND == _SWIGLU:
         up = tl.sum(tl.dot(up_weight, x), 0)
-    out = out_ptr + row[None, :] * out_stride + feature[:, None]
-    _settle(product, up, out, real[None, :], out_ptr, KIND)
+    _settle(product, up, before, out, real[None, :], out_ptr, KIND)
 
 
 @triton.jit
@@ -194,8 +218,9 @@ def loop_product(
             up_weight = tl.load(weight_ptr + (features + feature[:, None]) * size + at[None, :])
             up = tl.dot(up_weight, x, up)
     out = out_ptr + row[None, :] * out_stride + feature[:, None]
+    before = _before(out, real[None, :], KIND)
     if SPLITS == 1:
-        _settle(product, up, out, real[None, :], out_ptr, KIND)
+        _settle(product, up, before, out, real[None, :], out_ptr, KIND)
     else:
         tile = tl.arange(0, FEATURES)[:, None] * ROWS + row[None, :]
         partial = partial_ptr + block * SPLITS * FEATURES * ROWS + tile
@@ -207,5 +232,5 @@ def loop_product(
             product = tl.zeros([FEATURES, ROWS], tl.float32)
             for other in tl.static_range(SPLITS):
                 product += tl.load(partial + other * FEATURES * ROWS, cache_modifier=".cg")
-            _settle(product, product, out, real[None, :], out_ptr, KIND)
+            _settle(product, product, before, out, real[None, :], out_ptr, KIND)
             tl.store(arrived_ptr + block, 0)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 import triton
 from torch import Tensor
 
-from engine.kernels.linear import loop_product, slab_product, vector_product
+from engine.kernels.linear import PASSES, loop_product, slab_product, vector_product
 from engine.kernels.norm import swiglu
 from engine.kernels.pieces import chains, options
 from engine.kernels.tile_table import ADD, STORE, Tile
@@ -50,9 +50,10 @@ def product(
 
     Args:
         tile: None for cuBLAS.
-        x: (rows, inputs), any row stride; with `norm`, not yet normalised ("vector" only).
+        x: (rows, inputs), any row stride; with `norm`, not yet normalised.
         weight: (outputs, inputs), twice the outputs for SWIGLU: gates, then ups.
         out: (rows, outputs), any row stride.
+        norm: (inputs,), for a tile that normalises x itself; not of a "loop".
         scratch: needed by "loop" tiles with splits.
     """
     if tile is None:
@@ -65,16 +66,18 @@ def product(
     strides = (x.stride(0), out.stride(0))
     if tile.kernel == "vector":
         vector_product[grid](
-            x, weight, out, weight if norm is None else norm, features, *strides, eps,
+            x, weight, out, norm, features, *strides, eps,
             ROWS=rows, DEPTH=tile.depth, PARTS=size // tile.depth, FEATURES=tile.features,
             NORM=norm is not None, **common,
         )  # fmt: skip
     elif tile.kernel == "slab":
-        parts = 4 if size // tile.depth in (4, 12) else 8
+        parts, passes = tile.slabs(size)
+        assert passes <= PASSES, f"product: a slab of more than {PASSES} passes: {tile}"
         slab_product[grid](
-            x, weight, out, rows, features, *strides,
-            ROWS=max(8, triton.next_power_of_2(rows)), DEPTH=tile.depth,
-            PARTS=parts, PASSES=size // tile.depth // parts, FEATURES=tile.features, **common,
+            x, weight, out, norm, rows, features, *strides, eps,
+            ROWS=max(8, triton.next_power_of_2(rows)), DEPTH=tile.depth, PARTS=parts,
+            PASSES=passes, FEATURES=tile.features,
+            NORM=norm is not None, **common,
         )  # fmt: skip
     else:
         assert tile.splits == 1 or scratch is not None, f"product: no scratch for splits of {tile}"

@@ -163,15 +163,11 @@ class PredictorSteps:
                 )  # fmt: skip
 
             fused.layers(attend)
-            hidden = fused.finish(fused.x[1::2] if fused is pair else fused.x)
-            self._head(hidden, predictor.heads[group - 1], logits)
+            head, last = predictor.heads[group - 1], fused.x[1::2] if fused is pair else fused.x
+            tile = tile_for((*head.shape, STORE), count, head.dtype) if self._tiled else None
+            fused.head(tile, last, head, logits)
             table = predictor.tables[group] if group < groups - 1 else None
             draw_next(logits, rows, state.codes, group, table=table, out=single.x)
-
-    def _head(self, hidden: Tensor, head: Tensor, logits: Tensor) -> None:
-        shape = (*head.shape, STORE)
-        tile = tile_for(shape, hidden.shape[0], hidden.dtype) if self._tiled else None
-        product(tile, hidden, head, logits)
 
 
 def _frame_cache(decoder: Decoder, rows: int, positions: int) -> KeyValueCache:

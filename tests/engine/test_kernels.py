@@ -161,14 +161,33 @@ def test_deep_vector_products_come_in_parts(parts: int) -> None:
     torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_vector_product_can_normalise_on_the_way() -> None:
-    x, weight, norm = random(1, 128), random(16, 128, seed=3), random(128, seed=4)
-    out = torch.zeros(1, 16, device=DEVICE)
+@pytest.mark.parametrize(
+    ("tile", "rows"),
+    [
+        (Tile("vector", 4, 128, 4, norm=True), 1),
+        (Tile("vector", 4, 128, 1, norm=True), 2),
+        (Tile("slab", 16, 32, 4, norm=True), 3),
+    ],
+)
+@pytest.mark.parametrize("kind", [STORE, SWIGLU])
+def test_a_product_can_normalise_on_the_way(tile: Tile, rows: int, kind: int) -> None:
+    x, norm, out = random(rows, 128), random(128, seed=4), torch.zeros(rows, 16, device=DEVICE)
+    weight = random(32 if kind == SWIGLU else 16, 128, seed=3) / 8
     expected = F.linear(layers.rms_norm(x, norm, 1e-6), weight)
+    if kind == SWIGLU:
+        gate, up = expected.chunk(2, -1)
+        expected = F.silu(gate) * up
 
-    product(Tile("vector", 4, 128, 4), x, weight, out, norm=norm, eps=1e-6)
+    product(tile, x, weight, out, kind=kind, norm=norm, eps=1e-6)
 
-    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(out, expected, rtol=2e-3, atol=2e-3)
+
+
+def test_a_slab_too_deep_for_its_registers_is_refused() -> None:
+    x, weight, out = random(3, 1024), random(16, 1024), random(3, 16)
+
+    with pytest.raises(AssertionError, match="more than 3 passes"):
+        product(Tile("slab", 16, 32, 4), x, weight, out)
 
 
 def test_norm_and_gate_are_the_reference_ones() -> None:
@@ -193,6 +212,9 @@ def test_measured_tiles_divide_their_shapes() -> None:
             assert features % tile.features == 0
             assert size // tile.splits % tile.depth == 0
             assert tile.kernel != "vector" or (most <= 2 and size // tile.depth <= 3)
+            parts, passes = tile.slabs(size)
+            assert tile.kernel != "slab" or (passes <= 3 and parts * passes * tile.depth == size)
+            assert not tile.norm or (kind != ADD and (tile.kernel == "vector" or passes == 1))
             assert tile.splits == 1 or kind == ADD
 
 
