@@ -1,7 +1,7 @@
-"""Measure every way to launch a product, and say which few are best for which shape and rows.
+"""Ways to launch a product that are worth racing: they compile, fit the device and are right.
 
-A product is timed as it runs: chained to others, on weights that no cache holds, inside a graph.
-A tile whose result is wrong is not in the race.
+Which of them is fast shows only inside a step (`engine.stages.tune`): alone, a product does not
+show what it leaves to its neighbours.
 """
 
 from __future__ import annotations
@@ -14,128 +14,126 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine.kernels.linear import PASSES
 from engine.kernels.tile_table import ADD, SWIGLU, Shape, Tile
 from engine.kernels.tiles import Scratch, product
 
-STREAMED = 200 << 20  # bytes of weights that one measurement reads, far above any cache
-REPLAYS = 4
-FINALISTS = 4
+COMPILERS = 16  # at once
+PROGRAMS = range(40, 521)  # of a loop: they fill the device once, not often
+HELD = range(32, 385)  # bytes of weights per thread of a vector product …
+MOST_HELD = 512  # … and of a slab
 TOLERANCE = 0.02  # of the result's norm, in bfloat16
+
+# features, depth, stages, warps
+LOOPS = (
+    (16, 128, 6, 4), (16, 256, 4, 4), (32, 128, 5, 4), (32, 256, 3, 4), (64, 128, 4, 4),
+    (64, 64, 6, 4), (64, 64, 6, 8), (64, 128, 4, 8), (128, 64, 4, 8),
+)  # fmt: skip
 
 
 def candidates(shape: Shape, rows: int) -> Iterator[Tile]:
-    """Tiles worth measuring."""
-    features, size, kind = shape
+    """Tiles worth trying."""
     if rows <= 2:
-        depth = 2048 if size % 2048 == 0 else 1024
-        for block in (2, 4, 8) if size <= 2048 else (2, 4):
-            if kind != SWIGLU or size == depth:
-                yield Tile("vector", block, depth, 4)
-    if 2 <= rows <= 16 and (kind != SWIGLU or size <= 2048):
-        for block, warps in ((8, 4), (8, 8), (16, 4), (16, 8)):
-            yield Tile("slab", block, 256, warps)
-    if rows >= 2:
-        yield from _loops(features, size, kind)
+        yield from _vectors(shape)
+    if 2 <= rows <= 32:
+        yield from _slabs(shape)
+    if rows >= 4:
+        yield from _loops(shape)
 
 
-def _loops(features: int, size: int, kind: int) -> Iterator[Tile]:
-    for block, depth, stages in (
-        (16, 256, 4), (16, 128, 6), (32, 128, 5), (32, 256, 3), (64, 128, 3), (64, 128, 4),
-        (64, 64, 6), (128, 64, 4),
-    ):  # fmt: skip
+def _vectors(shape: Shape) -> Iterator[Tile]:
+    _, size, kind = shape
+    depth = 2048 if size % 2048 == 0 else 1024
+    if kind == SWIGLU and size != depth:
+        return
+    for features in (1, 2, 4, 8, 16):
+        for warps in (1, 2, 4, 8):
+            if _held(shape, features, warps) in HELD:
+                for norm in (True, False) if kind != ADD else (False,):
+                    yield Tile("vector", features, depth, warps, norm=norm)
+
+
+def _slabs(shape: Shape) -> Iterator[Tile]:
+    _, size, kind = shape
+    for features in (8, 16, 32):
+        for depth in (128, 256):
+            for warps in (4, 8):
+                tile = Tile("slab", features, depth, warps)
+                passes = tile.slabs(size)[1]
+                most = 1 if kind == SWIGLU else PASSES
+                if passes <= most and _held(shape, features, warps) <= MOST_HELD:
+                    yield tile
+                    if kind != ADD and passes == 1:
+                        yield Tile("slab", features, depth, warps, norm=True)
+
+
+def _loops(shape: Shape) -> Iterator[Tile]:
+    outputs, size, kind = shape
+    for features, depth, stages, warps in LOOPS:
         for splits in (1, 2, 4, 8) if kind == ADD else (1,):
-            programs = features // block * splits
-            if 48 <= programs <= 800 and size // splits % depth == 0:
+            if outputs // features * splits in PROGRAMS and size // splits % depth == 0:
                 for prefetch in (False, True) if kind != SWIGLU else (False,):
-                    yield Tile("loop", block, depth, 4, stages, splits, prefetch)
+                    yield Tile("loop", features, depth, warps, stages, splits, prefetch)
 
 
-def ranked(
+def _held(shape: Shape, features: int, warps: int) -> int:
+    """Return the bytes of weights that each thread holds."""
+    _, size, kind = shape
+    return features * size * 2 * (2 if kind == SWIGLU else 1) // (32 * warps)
+
+
+def usable(
     wanted: Sequence[tuple[Shape, int]], device: torch.device
-) -> dict[tuple[Shape, int], list[Tile | None]]:
-    """Return the few best launches of each shape and number of rows; None: the library's."""
-    weights = torch.randn(STREAMED // 2 + 32 * 2**20, device=device, dtype=torch.bfloat16) * 0.02
+) -> dict[tuple[Shape, int], list[Tile]]:
+    """Return the candidates for each shape and number of rows that the device runs rightly."""
     runs = [(shape, rows, tile) for shape, rows in wanted for tile in candidates(shape, rows)]
-    with ThreadPoolExecutor(16) as pool:  # compilers run beside each other
-        list(pool.map(lambda run: _attempt(weights, *run), runs))
-    found: dict[tuple[Shape, int], list[Tile | None]] = {}
-    for shape, rows in wanted:
-        times: dict[Tile | None, float] = {None: _seconds(weights, shape, rows, None)}
-        for tile in candidates(shape, rows):
-            if _correct(weights, shape, rows, tile):
-                times[tile] = _seconds(weights, shape, rows, tile)
-        best = sorted(times, key=lambda tile: times[tile])[:FINALISTS]
-        found[shape, rows] = best if None in best else [*best, None]
-    return found
+    with ThreadPoolExecutor(COMPILERS) as pool:
+        list(pool.map(lambda run: _output(run[0], run[1], run[2], device), runs))
+    return {
+        (shape, rows): [
+            each for each in candidates(shape, rows) if _right(shape, rows, each, device)
+        ]
+        for shape, rows in wanted
+    }
 
 
-def _weights(weights: Tensor, shape: Shape) -> list[Tensor]:
+def _operands(shape: Shape, rows: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Make x, weight and what is in `out` before: the same for the same shape and rows."""
     features, size, kind = shape
+    generator = torch.Generator(device).manual_seed(rows)
+    make = partial(torch.randn, generator=generator, device=device, dtype=torch.bfloat16)
     lines = features * (2 if kind == SWIGLU else 1)
-    count = max(4, STREAMED // (2 * lines * size))
-    return [
-        weights[index * lines * size :][: lines * size].view(lines, size)
-        for index in range(count)
-        if (index + 1) * lines * size <= weights.numel()
-    ]
+    return make(rows, size), make(lines, size) * 0.02, make(rows, features)
 
 
-def _operands(shape: Shape, rows: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    features, size, _ = shape
-    make = partial(torch.randn, device=device, dtype=torch.bfloat16)
-    return make(rows, size), make(rows, features)
-
-
-def _attempt(weights: Tensor, shape: Shape, rows: int, tile: Tile) -> bool:
-    """Compile; what the device cannot hold is no candidate."""
-    x, out = _operands(shape, rows, weights.device)
+def _output(shape: Shape, rows: int, tile: Tile, device: torch.device) -> Tensor | None:
+    """Compute with a tile; None: it does not compile, or the device cannot hold it."""
+    x, weight, out = _operands(shape, rows, device)
+    norm = x.new_ones(x.shape[1]) if tile.norm else None
+    scratch = Scratch.allocate(device)
     try:
-        scratch = Scratch.allocate(weights.device)
-        product(tile, x, _weights(weights, shape)[0], out, kind=shape[2], scratch=scratch)
+        product(tile, x, weight, out, kind=shape[2], norm=norm, eps=1e-6, scratch=scratch)
     except Exception as error:
         print(f"tile {shape} rows={rows} {tile}: {type(error).__name__}: {error}"[:200], flush=True)
-        return False
-    return True
+        return None
+    return out
 
 
-def _correct(weights: Tensor, shape: Shape, rows: int, tile: Tile) -> bool:
-    x, out = _operands(shape, rows, weights.device)
-    weight, kind = _weights(weights, shape)[0], shape[2]
-    before = out.double()
-    wide = F.linear(x.double(), weight.double())
-    if kind == ADD:
+def _right(shape: Shape, rows: int, tile: Tile, device: torch.device) -> bool:
+    """Whether a tile's result is that of float64, but for rounding."""
+    x, weight, before = (each.double() for each in _operands(shape, rows, device))
+    if tile.norm:
+        x = F.rms_norm(x, x.shape[-1:], eps=1e-6)
+    wide = F.linear(x, weight)
+    if shape[2] == ADD:
         wide += before
-    if kind == SWIGLU:
+    if shape[2] == SWIGLU:
         gate, up = wide.chunk(2, -1)
         wide = F.silu(gate) * up
-    if not _attempt(weights, shape, rows, tile):
+    out = _output(shape, rows, tile, device)
+    if out is None:
         return False
-    product(tile, x, weight, out, kind=kind, scratch=Scratch.allocate(weights.device))
     wrong = float((out.double() - wide).norm() / wide.norm())
     if not wrong < TOLERANCE:
         print(f"tile {shape} rows={rows} {tile}: is wrong by {wrong}", flush=True)
     return wrong < TOLERANCE
-
-
-def _seconds(weights: Tensor, shape: Shape, rows: int, tile: Tile | None) -> float:
-    """Return the time of one product in a chain."""
-    x, out = _operands(shape, rows, weights.device)
-    chain, scratch = _weights(weights, shape), Scratch.allocate(weights.device)
-
-    def run() -> None:
-        for weight in chain:
-            product(tile, x, weight, out, kind=shape[2], scratch=scratch)
-
-    run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    graph.replay()
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    for _ in range(REPLAYS):
-        graph.replay()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) / 1e3 / REPLAYS / len(chain)

@@ -1,8 +1,8 @@
 """Choose the products' tiles inside whole steps: `python -m engine.bench --random 1.7b --tune`.
 
 Alone, a product does not show what it leaves to its neighbours: how early the next kernel can start
-and read its weights. So the best few of `engine.kernels.tune` race again, one shape after another,
-in the captured step that will run them.
+and read its weights. So all candidates of `engine.kernels.tune` race, one shape after another, in
+the captured step that will run them; the library's product races with them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.graphs import Shape as Buckets
 from engine.kernels import tile_table
 from engine.kernels.tile_table import ADD, STORE, SWIGLU, Shape, Tile
-from engine.kernels.tune import ranked
+from engine.kernels.tune import usable
 from engine.model import rows as words
 from engine.model.checkpoint import Checkpoint
 from engine.model.config import DecoderConfig
@@ -24,9 +24,8 @@ from engine.stages.cuda_steps import PredictorSteps, TalkerSteps
 from engine.stages.state import SlotState, allocate
 
 CONTEXT = 200  # cache positions behind a Talker step
-REPLAYS = 8
-LAPS = 2  # a product's neighbours may have changed
-GROUPS = 3  # of replays; the fastest counts
+REPLAYS = 4
+GROUPS = 3  # of replays; the median counts
 
 Measure = Callable[[int], float]  # rows -> seconds of a step
 
@@ -39,21 +38,16 @@ def tune(checkpoint: Checkpoint, most: int) -> None:
     state.cache.keys.normal_()
     state.cache.values.normal_()
     talker, predictor = checkpoint.config.talker, checkpoint.config.predictor
-    races: list[tuple[Shape, int, int, Measure]] = []
+    races: list[tuple[Shape, int, Measure]] = []
     for config, measure in (
         (predictor, _predictor(checkpoint, state)),
         (talker, _talker(checkpoint, state)),
     ):
-        races += [(shape, rows, rows, measure) for rows in counts for shape in shapes(config)]
-    # The predictor's first pass has two tokens a row.
-    pair = 2 * counts[-1]
-    races += [(each, pair, counts[-1], _predictor(checkpoint, state)) for each in shapes(predictor)]
-    finalists = ranked([(shape, rows) for shape, rows, _, _ in races], checkpoint.talker.device)
+        races += [(shape, rows, measure) for rows in counts for shape in shapes(config)]
+    runners = usable([(shape, rows) for shape, rows, _ in races], checkpoint.talker.device)
     tile_table.TILES = {}
-    for (shape, rows), tiles in finalists.items():
-        tile_table.TILES.setdefault(shape, {})[rows] = tiles[0]
-    for shape, rows, step_rows, measure in races * LAPS:
-        _race(shape, rows, finalists[shape, rows], lambda: measure(step_rows))  # noqa: B023
+    for shape, rows, measure in races:
+        _race(shape, rows, runners[shape, rows], measure)
 
 
 def shapes(config: DecoderConfig) -> list[Shape]:
@@ -70,15 +64,16 @@ def shapes(config: DecoderConfig) -> list[Shape]:
     ]
 
 
-def _race(shape: Shape, rows: int, tiles: list[Tile | None], measure: Callable[[], float]) -> None:
+def _race(shape: Shape, rows: int, tiles: list[Tile], measure: Measure) -> None:
+    table = tile_table.TILES.setdefault(shape, {})
     times: dict[Tile | None, float] = {}
-    for tile in tiles:
-        tile_table.TILES[shape][rows] = tile
-        times[tile] = measure()
+    for tile in (None, *tiles):
+        table[rows] = tile
+        times[tile] = measure(rows)
     winner = min(times, key=lambda tile: times[tile])
-    tile_table.TILES[shape][rows] = winner
-    first, best = (round(1e3 * times[tile], 3) for tile in (tiles[0], winner))
-    print(f"tile {shape} rows={rows} step {first} -> {best} ms: {winner}", flush=True)
+    table[rows] = winner
+    library, best = (round(1e3 * times[tile], 3) for tile in (None, winner))
+    print(f"tile {shape} rows={rows} step {library} -> {best} ms: {winner}", flush=True)
 
 
 def _talker(checkpoint: Checkpoint, state: SlotState) -> Measure:
@@ -116,4 +111,4 @@ def _seconds(step: Callable[[Tensor, Tensor, Buckets], None], rows: int, state: 
         end.record()
         end.synchronize()
         times.append(begin.elapsed_time(end) / 1e3 / REPLAYS)
-    return min(times)
+    return sorted(times)[GROUPS // 2]
