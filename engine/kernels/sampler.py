@@ -14,6 +14,15 @@ import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.pieces import chains, follow_all, options
+from engine.kernels.thresholds import (
+    accumulated,
+    largest,
+    nucleus,
+    number,
+    ordered,
+    reach,
+    smallest,
+)
 from engine.model import rows as words
 
 _WIDTH = tl.constexpr(words.WIDTH)
@@ -82,6 +91,8 @@ def _launch(
 ) -> None:
     count, vocabulary = logits.shape
     width = 0 if source is None else source.shape[-1]
+    block = triton.next_power_of_2(vocabulary)
+    warps = 4 if block <= 2048 else 8  # a warp per scheduler has the least to agree on
     _draw[(count,)](
         logits,
         rows,
@@ -99,12 +110,13 @@ def _launch(
         first.eos if first else 0,
         FIRST=first is not None,
         COPY=width > 0,
-        # bfloat16 has no bits below the 16th: half of the passes find the same threshold.
-        LOWEST=14 if logits.element_size() == 2 and first is None else -2,
-        BLOCK=triton.next_power_of_2(vocabulary),
+        # bfloat16 has no bits below the 16th: finer passes would find the same threshold.
+        UNIT=65536 if logits.element_size() == 2 and first is None else 1,
+        WARPS=warps,
+        BLOCK=block,
         COPY_BLOCK=triton.next_power_of_2(max(width, 1)),
         CHAINED=chains(),
-        **options(8),
+        **options(warps),
     )
 
 
@@ -118,12 +130,12 @@ def _mix(x):
 
 
 @triton.jit
-def _uniform(row_ptr, group):
-    """The row's random number for `group`, in [0, 1)."""
-    state = _mix(tl.load(row_ptr + _SEED_LOW).to(tl.uint32, bitcast=True))
-    state = _mix(state ^ tl.load(row_ptr + _SEED_HIGH).to(tl.uint32, bitcast=True))
-    state = _mix(state ^ tl.load(row_ptr + _SEGMENT).to(tl.uint32, bitcast=True))
-    state = _mix(state ^ tl.load(row_ptr + _STEP).to(tl.uint32, bitcast=True))
+def _uniform(low, high, segment, step, group):
+    """Hash the row's counter to its random number for `group`, in [0, 1)."""
+    state = _mix(low.to(tl.uint32, bitcast=True))
+    state = _mix(state ^ high.to(tl.uint32, bitcast=True))
+    state = _mix(state ^ segment.to(tl.uint32, bitcast=True))
+    state = _mix(state ^ step.to(tl.uint32, bitcast=True))
     state = _mix(state ^ group.to(tl.uint32))
     return (state >> 9).to(tl.float32) * (1.0 / 8388608.0)
 
@@ -134,53 +146,17 @@ def _float(pointer):
 
 
 @triton.jit
-def _ordered(x):
-    """Map fp32 to uint32 with the same order; no number maps to 0."""
-    bits = x.to(tl.int32, bitcast=True)
-    flipped = tl.where(bits < 0, ~bits, bits ^ -2147483648)
-    return flipped.to(tl.uint32, bitcast=True)
+def _weight(below, temperature):
+    """Return exp(below / temperature); 1 for the largest logit."""
+    scale = tl.minimum(1.4426950408889634 / temperature, 1e38)  # finite: 0 stays 0
+    return tl.exp2(below * scale)
 
 
 @triton.jit
-def _kth_largest(keys, rank, LOWEST: tl.constexpr):
-    """Find the `rank`-th largest key, two bits a pass: each pass counts three candidates."""
-    found = tl.zeros([], tl.uint32)
-    for shift in tl.static_range(30, LOWEST, -2):
-        one = found + tl.full([], 1 << shift, tl.uint32)
-        two = found + tl.full([], 2 << shift, tl.uint32)
-        three = found + tl.full([], 3 << shift, tl.uint32)
-        counts = (keys >= one).to(tl.int64) + ((keys >= two).to(tl.int64) << 16)
-        counts = tl.sum(counts + ((keys >= three).to(tl.int64) << 32), 0)
-        low = (counts & 0xFFFF).to(tl.int32)
-        middle = ((counts >> 16) & 0xFFFF).to(tl.int32)
-        high = (counts >> 32).to(tl.int32)
-        found = tl.where(low >= rank, one, found)
-        found = tl.where(middle >= rank, two, found)
-        found = tl.where(high >= rank, three, found)
-    return found
-
-
-@triton.jit
-def _nucleus(keys, share, top_p):
-    """Find the smallest key that top-p keeps: less than it weighs at most 1 - top_p."""
-    found = tl.zeros([], tl.uint32)
-    for step in tl.static_range(32):
-        candidate = found + tl.full([], 1 << (31 - step), tl.uint32)
-        below = tl.sum(tl.where(keys < candidate, share, 0.0), 0)
-        found = tl.where(below <= 1 - top_p, candidate, found)
-    return tl.minimum(found, tl.max(keys, 0))
-
-
-@triton.jit
-def _rules(x, at, row_ptr, seen_ptr, vocabulary, codes, eos):
+def _rules(x, seen, at, penalty, may_end, codes, eos):
     """Penalise what was drawn before; forbid reserved ids and early ends."""
-    slot = tl.load(row_ptr + _SLOT).to(tl.int64)
-    penalty = _float(row_ptr + _PENALTY)
-    inside = at < vocabulary
-    seen = tl.load(seen_ptr + slot * vocabulary + at, mask=inside, other=0) != 0
     penalised = tl.where(x < 0, x * penalty, tl.div_rn(x, tl.zeros_like(x) + penalty))
     x = tl.where(seen, penalised, x)
-    may_end = tl.load(row_ptr + _EOS_ALLOWED) != 0
     real = (at < codes) | ((at == eos) & may_end)
     return tl.where(real, x, float("-inf"))
 
@@ -195,7 +171,7 @@ def _draw(
     seen_ptr,
     flags_ptr,
     group,
-    vocabulary,
+    vocabulary: tl.constexpr,  # if a power of two, nothing is masked
     capacity,
     groups,
     width,
@@ -203,49 +179,58 @@ def _draw(
     eos,
     FIRST: tl.constexpr,
     COPY: tl.constexpr,
-    LOWEST: tl.constexpr,
+    UNIT: tl.constexpr,
+    WARPS: tl.constexpr,
     BLOCK: tl.constexpr,
     COPY_BLOCK: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
     row = tl.program_id(0)
-    follow_all(CHAINED)
     row_ptr = rows_ptr + row * _WIDTH
-    at = tl.arange(0, BLOCK)
-    inside = at < vocabulary
-    x = tl.load(logits_ptr + row * vocabulary + at, mask=inside, other=0.0).to(tl.float32)
-    finite = tl.min((tl.abs(x) < float("inf")).to(tl.int32), 0)
-    if FIRST:
-        x = _rules(x, at, row_ptr, seen_ptr, vocabulary, codes, eos)
-    temperature = _float(row_ptr + _TEMPERATURE)
-    best = tl.argmax(tl.where(inside, x, float("-inf")), 0)
-    best = tl.minimum(best, vocabulary - 1)  # NaN compares with nothing
-    chosen = best
-    if temperature > 0:
-        warm = tl.div_rn(x, tl.zeros_like(x) + temperature)
-        keys = tl.where(inside, _ordered(x), 0)
-        rank = tl.load(row_ptr + _TOP_K)
-        kept = inside & (keys >= _kth_largest(keys, rank, LOWEST))
-        top = tl.max(tl.where(kept, warm, float("-inf")), 0)
-        share = tl.where(kept, tl.exp(warm - top), 0.0)
-        top_p = _float(row_ptr + _TOP_P)
-        if top_p < 1:
-            kept = kept & (keys >= _nucleus(keys, share / tl.sum(share, 0), top_p))
-            share = tl.where(kept, share, 0.0)
-        cumulative = tl.cumsum(share, 0)
-        target = _uniform(row_ptr, group) * tl.max(cumulative, 0)
-        reached = (share > 0) & (cumulative > target)
-        chosen = tl.min(tl.where(reached, at, BLOCK), 0)
-        chosen = tl.where(chosen < vocabulary, chosen, best)  # only where nothing is finite
     slot = tl.load(row_ptr + _SLOT).to(tl.int64)
     place = tl.load(row_ptr + _PLACE)
-    tl.store(codes_ptr + (slot * capacity + place) * groups + group, chosen.to(tl.int64))
+    temperature = _float(row_ptr + _TEMPERATURE)
+    rank = tl.load(row_ptr + _TOP_K)
+    top_p = _float(row_ptr + _TOP_P)
+    penalty = _float(row_ptr + _PENALTY)
+    may_end = tl.load(row_ptr + _EOS_ALLOWED) != 0
+    low, high = tl.load(row_ptr + _SEED_LOW), tl.load(row_ptr + _SEED_HIGH)
+    segment, step = tl.load(row_ptr + _SEGMENT), tl.load(row_ptr + _STEP)
+    at = tl.arange(0, BLOCK)
+    inside = at < vocabulary
+    follow_all(CHAINED)  # the words were there before the first kernel: nothing above waits
+    x = tl.load(logits_ptr + row * vocabulary + at, mask=inside, other=0.0).to(tl.float32)
     copied = tl.arange(0, COPY_BLOCK)
     if FIRST:
-        tl.store(seen_ptr + slot * vocabulary + chosen, 1)
-        tl.store(flags_ptr + row, (chosen == eos).to(tl.int32) + 2 * finite)
+        seen = tl.load(seen_ptr + slot * vocabulary + at, mask=inside, other=0) != 0
         hidden = tl.load(source_ptr + row * width + copied, mask=copied < width)
+        finite = tl.abs(x) < float("inf")
+        x = _rules(x, seen, at, penalty, may_end, codes, eos)
         tl.store(target_ptr + slot * width + copied, hidden, mask=copied < width)
+    keys = tl.where(inside, ordered(x), 0)
+    best = largest(keys, WARPS)
+    reached = inside & (x == number(best))
+    if temperature > 0:
+        kept = inside
+        if rank < vocabulary:
+            kept = kept & (best - keys <= reach(best - keys, rank, UNIT, WARPS))
+        share = tl.where(kept, _weight(x - number(best), temperature), 0.0)
+        if top_p < 1:
+            share = tl.where(keys >= nucleus(keys, best, share, top_p, UNIT, WARPS), share, 0.0)
+        sums, total = accumulated(share)
+        # Only now, while shuffles are under way: earlier, the hash would be waited for.
+        target = _uniform(low, high, segment, step, group) * total
+        reached = (share > 0) & (sums > target)
+    found = tl.where(reached, at, BLOCK)
+    if FIRST:
+        found = tl.where(finite, found, -1)
+    first = smallest(found, WARPS)
+    # Of logits that are not finite, any code will do.
+    chosen = tl.where((first >= 0) & (first < vocabulary), first, codes - 1)
+    tl.store(codes_ptr + (slot * capacity + place) * groups + group, chosen.to(tl.int64))
+    if FIRST:
+        tl.store(seen_ptr + slot * vocabulary + chosen, 1)
+        tl.store(flags_ptr + row, (chosen == eos).to(tl.int32) + 2 * (first >= 0).to(tl.int32))
     elif COPY:
         vector = tl.load(source_ptr + chosen * width + copied, mask=copied < width)
         tl.store(target_ptr + row * width + copied, vector, mask=copied < width)

@@ -41,7 +41,7 @@ OTHER_TYPES = {
     "eps": "fp32",
     "scale": "fp32",
 }
-ALIGNED = ("features", "size", "x_stride", "out_stride")  # multiples of 16
+ALIGNED = ("features", "size", "width", "x_stride", "out_stride")  # multiples of 16
 
 
 def main() -> int:
@@ -79,8 +79,12 @@ def variants(*, chained: bool) -> Iterator[tuple[Any, dict[str, Any], int]]:
         yield prompt_attention._prompt_attention, HEADS | chain | {"LENGTH": length}, warps
     yield prompt_heads._prompt_heads, {"HEADS": 16, "KEYS": 8, "HALF": 64}, 1
     draw = chain | {"COPY": True, "COPY_BLOCK": 2048}
-    yield sampler._draw, draw | {"FIRST": True, "LOWEST": -2, "BLOCK": 4096}, 8
-    yield sampler._draw, draw | {"FIRST": False, "LOWEST": 14, "BLOCK": 2048}, 8
+    for first, vocabulary, block, unit, warps in (
+        (True, 3072, 4096, 1, 8),
+        (False, 2048, 2048, 65536, 4),
+    ):
+        cut = {"vocabulary": vocabulary, "BLOCK": block, "UNIT": unit, "WARPS": warps}
+        yield sampler._draw, draw | cut | {"FIRST": first}, warps
     yield embed._embed_frames, chain | {"GROUPS": 16, "BLOCK": 1024}, 4
     yield embed._begin_frame, chain | {"WIDE": 2048, "NARROW": 1024}, 4
     yield norm._rms_norm, chain | {"ADD": False, "BLOCK": 2048}, 4

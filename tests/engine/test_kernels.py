@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -70,6 +72,32 @@ def test_later_codes_are_drawn_as_the_sampler_draws_them(step: int) -> None:
 
     assert torch.equal(codes[:, 0, 2], expected)
     assert torch.equal(out, table[expected])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(
+    "spread",
+    [
+        lambda x: x,
+        lambda x: x - 9,  # all below zero
+        lambda x: 4 * x - 8,  # few above zero
+        lambda x: x**5,  # few far from zero
+        lambda x: (2 * x).round(),  # ties, at the threshold too
+        lambda x: x * 1e-6,
+    ],
+)
+def test_any_logits_are_cut_where_the_sampler_cuts(
+    spread: Callable[[Tensor], Tensor], dtype: torch.dtype
+) -> None:
+    knobs = tuple(Knobs(0.9, rank, 1.0) for rank in (1, 7, 50, 199, 0, 50))
+    logits = spread(random(len(knobs), VOCABULARY)).to(dtype)
+    codes = torch.zeros(len(knobs), 2, 4, dtype=torch.int64, device=DEVICE)
+    expected = Sampler(knobs, VOCABULARY, DEVICE).choose(logits.float(), 2, counter(1, 4))
+
+    rows = rows_of(knobs, vocabulary=VOCABULARY, step=1)
+    draw_next(logits, rows, codes, 2, table=None, out=logits)
+
+    assert torch.equal(codes[:, 0, 2], expected)
 
 
 @pytest.mark.parametrize("step", range(3))
