@@ -71,7 +71,7 @@ def _enter(
     width, GROUPS: tl.constexpr, TAPS: tl.constexpr, TERMS: tl.constexpr, COLUMNS: tl.constexpr,
     WIDTH: tl.constexpr, HALF: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
-    follow(CHAINED)
+    # Plan and codes stand since before this step began: no need to wait for them.
     line = tl.program_id(0)
     row = line // frames
     slot = tl.load(plan + row).to(tl.int64)
@@ -88,6 +88,7 @@ def _enter(
     inside = column < width
     values = tl.load(tables + place, mask=known[:, None] & inside[None, :], other=0.0)
     total = tl.sum(values, 0) + tl.load(bias + column, mask=inside, other=0.0)
+    follow(CHAINED)
     tl.store(hidden + line * width + column, total, mask=inside)
     if tl.program_id(1) == 0:
         # fp64, because an fp32 angle is the coarser the later the frame.
@@ -137,7 +138,6 @@ def _move(
     state, work, pieces, plan, state_row, PIECE: tl.constexpr, KEEP: tl.constexpr,
     CHAINED: tl.constexpr,
 ):  # fmt: skip
-    follow(CHAINED)
     row = tl.program_id(1)
     piece = pieces + tl.program_id(0) * 5
     slot = tl.load(plan + row).to(tl.int64)
@@ -146,8 +146,10 @@ def _move(
     inside = value < tl.load(piece + LENGTH)
     kept = state + slot * state_row + tl.load(piece + STATE) + value
     used = work + tl.load(piece + WORK) + row * tl.load(piece + WORK_ROW) + value
+    latest = used + tl.load(piece + CHUNK)
+    follow(CHAINED)
     if KEEP:
-        tl.store(kept, tl.load(used + tl.load(piece + CHUNK), mask=inside), mask=inside)
+        tl.store(kept, tl.load(latest, mask=inside), mask=inside)
     else:
         tl.store(used, tl.load(kept, mask=inside & (first > 0), other=0.0), mask=inside)
 

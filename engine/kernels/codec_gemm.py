@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.codec_launch import PROGRAM_VALUES, Scratch, fetch, options, sine
+from engine.kernels.codec_launch import PROGRAM_VALUES, Scratch, fetch, options, sine, vector
 from engine.kernels.codec_product import Mix, Product, Wave
 from engine.kernels.codec_tiles import Tile, choose, choose_mixed
 from engine.kernels.pieces import follow
@@ -107,22 +107,21 @@ def multiply(
 
 @triton.jit
 def _finish(
-    total, bias, mix, mix_bias, mix_frequency, mix_gain, residual, out, activated, frequency, gain,
-    m, n, length, count, columns, channels, residual_row, out_row, activated_row,
-    GATED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
-    PLAIN: tl.constexpr,
+    total, shift, frequency, gain, mix, mix_shift, mix_frequency, mix_gain, residual, out,
+    activated, m, n, length, count, columns, residual_row, out_row, activated_row,
+    GATED: tl.constexpr, WAVED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    PRECISION: tl.constexpr, PLAIN: tl.constexpr,
 ):  # fmt: skip
     """Bias, mix, gate, residual, activation, store."""
-    if bias is not None:
-        total += tl.load(bias + n, mask=n < columns, other=0.0)[None, :]
+    total += shift[None, :]
     if mix is not None:
-        wave = sine(total * tl.load(mix_frequency + n, mask=n < columns, other=0.0)[None, :], PLAIN)
-        total += wave * wave * tl.load(mix_gain + n, mask=n < columns, other=0.0)[None, :]
+        wave = sine(total * mix_frequency[None, :], PLAIN)
+        total += wave * wave * mix_gain[None, :]
         k = tl.arange(0, COLUMNS)
         known = (k < columns)[:, None] & (n < columns)[None, :]
         weight = tl.load(mix + n[None, :] * columns + k[:, None], mask=known, other=0.0)
         total = tl.dot(total.to(weight.dtype), weight, input_precision=PRECISION)
-        total += tl.load(mix_bias + n, mask=n < columns, other=0.0)[None, :]
+        total += mix_shift[None, :]
     if GATED:
         gate, up = tl.split(total.reshape(ROWS, COLUMNS // 2, 2))
         total = gate / (1.0 + tl.exp(-gate)) * up
@@ -138,10 +137,9 @@ def _finish(
         place = (row * out_row + column)[:, None] + n[None, :]
         tl.store(out + place, total.to(out.dtype.element_ty), mask=keep)
     if activated is not None:
-        if frequency is not None:
-            channel = n % channels
-            wave = sine(total * tl.load(frequency + channel)[None, :], PLAIN)
-            total += wave * wave * tl.load(gain + channel)[None, :]
+        if WAVED:
+            wave = sine(total * frequency[None, :], PLAIN)
+            total += wave * wave * gain[None, :]
         else:
             total = 0.5 * total * (1.0 + tl.erf(total * 0.7071067811865476))
         place = (row * activated_row + column)[:, None] + n[None, :]
@@ -170,6 +168,11 @@ def _multiply(
     n = left + tl.arange(0, COLUMNS)
     row = m // length
     place = row * x_row + (m - row * length) * inputs
+    # What the sum will meet at its end has time to come now, from wherever it lies.
+    shift = vector(bias, n, columns)
+    speed, lift = vector(frequency, n % channels, channels), vector(gain, n % channels, channels)
+    mix_shift = vector(mix_bias, n, columns)
+    mix_speed, mix_lift = vector(mix_frequency, n, columns), vector(mix_gain, n, columns)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     squares = tl.zeros([ROWS], tl.float32)
     if STAGES == 0:
@@ -221,9 +224,9 @@ def _multiply(
         total *= tl.rsqrt(squares / depth + eps)[:, None]
     if SPLIT == 1:
         _finish(
-            total, bias, mix, mix_bias, mix_frequency, mix_gain, residual, out, activated,
-            frequency, gain, m, n, length, count, columns, channels, residual_row, out_row,
-            activated_row, GATED, ROWS, COLUMNS, PRECISION, PLAIN,
+            total, shift, speed, lift, mix, mix_shift, mix_speed, mix_lift, residual, out,
+            activated, m, n, length, count, columns, residual_row, out_row, activated_row, GATED,
+            frequency is not None, ROWS, COLUMNS, PRECISION, PLAIN,
         )  # fmt: skip
     else:
         inside = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -238,7 +241,7 @@ def _multiply(
                 total += tl.load(shared + other * ROWS * COLUMNS, cache_modifier=".cg")
             tl.store(arrivals + tile, 0)
             _finish(
-                total, bias, mix, mix_bias, mix_frequency, mix_gain, residual, out, activated,
-                frequency, gain, m, n, length, count, columns, channels, residual_row, out_row,
-                activated_row, GATED, ROWS, COLUMNS, PRECISION, PLAIN,
+                total, shift, speed, lift, mix, mix_shift, mix_speed, mix_lift, residual, out,
+                activated, m, n, length, count, columns, residual_row, out_row, activated_row,
+                GATED, frequency is not None, ROWS, COLUMNS, PRECISION, PLAIN,
             )  # fmt: skip

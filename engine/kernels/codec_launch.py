@@ -88,3 +88,12 @@ def fetch(start, count, COLUMNS: tl.constexpr, WARPS: tl.constexpr):
         is_pure=False,
         pack=1,
     )
+
+
+@triton.jit
+def vector(pointer, at, size):
+    """Load a fp32 weight per column; zeros, if there is none."""
+    if pointer is None:
+        return tl.zeros_like(at).to(tl.float32)
+    else:
+        return tl.load(pointer + at, mask=at < size, other=0.0)

@@ -38,6 +38,7 @@ def refine(
         x.stride(0),
         eps,
         TAPS=taps,
+        TAPS_PADDED=triton.next_power_of_2(taps),
         CHANNELS=triton.next_power_of_2(channels),
         **chain(),
     )
@@ -46,21 +47,24 @@ def refine(
 @triton.jit(do_not_specialize=["length"])
 def _refine(
     x, weight, bias, norm_weight, norm_bias, out, length, channels, x_row, eps,
-    TAPS: tl.constexpr, CHANNELS: tl.constexpr, CHAINED: tl.constexpr,
+    TAPS: tl.constexpr, TAPS_PADDED: tl.constexpr, CHANNELS: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
+    channel = tl.arange(0, CHANNELS)
+    inside = channel < channels
+    tap = tl.arange(0, TAPS_PADDED)[:, None]
+    known = (tap < TAPS) & inside[None, :]
+    factors = tl.load(weight + tap * channels + channel[None, :], mask=known, other=0.0)
+    shift = tl.load(bias + channel, mask=inside, other=0.0)
+    norm_scale = tl.load(norm_weight + channel, mask=inside, other=0.0)
+    norm_shift = tl.load(norm_bias + channel, mask=inside, other=0.0)
     follow(CHAINED)
     line = tl.program_id(0)
     row = line // length
-    channel = tl.arange(0, CHANNELS)
-    inside = channel < channels
-    total = tl.load(bias + channel, mask=inside, other=0.0)
-    base = x + row * x_row + (line - row * length) * channels + channel
-    for tap in tl.static_range(TAPS):
-        values = tl.load(base + tap * channels, mask=inside, other=0.0).to(tl.float32)
-        total += values * tl.load(weight + tap * channels + channel, mask=inside, other=0.0)
+    base = x + row * x_row + (line - row * length) * channels
+    values = tl.load(base + tap * channels + channel[None, :], mask=known, other=0.0)
+    total = tl.sum(values.to(tl.float32) * factors, 0) + shift
     mean = tl.sum(total, 0) / channels
     off = tl.where(inside, total - mean, 0.0)
     scale = tl.rsqrt(tl.sum(off * off, 0) / channels + eps)
-    total = off * scale * tl.load(norm_weight + channel, mask=inside, other=0.0)
-    total += tl.load(norm_bias + channel, mask=inside, other=0.0)
+    total = off * scale * norm_scale + norm_shift
     tl.store(out + line * channels + channel, total.to(out.dtype.element_ty), mask=inside)
