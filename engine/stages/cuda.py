@@ -117,7 +117,7 @@ class CudaGeneration:
         self._predictor_words = words.empty(slots, WIDTH, self._scratch)
         talker = TalkerSteps(checkpoint.talker, state, tiled=tiled)
         predictor = PredictorSteps(checkpoint.predictor, state, tiled=tiled)
-        capture = partial(CudaGraphs, width=WIDTH, padding=self._padding)
+        capture = partial(CudaGraphs, width=WIDTH, padding=self._padding, works=rows)
         fast, main = (streams.home(each) for each in (Stream.FAST, Stream.MAIN))
         prompts = prompt_shapes(state.cache.positions, deterministic=deterministic)
         steps = row_shapes(rows, deterministic=deterministic)

@@ -46,6 +46,7 @@ class DirectSteps:
         *,
         width: int,
         padding: Callable[[Shape], Words],
+        works: int,
         home: object,
     ) -> None:
         self.shapes = sorted(shapes)
