@@ -46,8 +46,8 @@ class Engine:
     def step(self, now: float) -> None:
         """Take a turn if there is reason to.
 
-        Like the engine's thread, which waits for the device while a launch is in flight and looks
-        at its commands afterwards.
+        While a launch is in flight, commands and whoever's time has come wait until one is over.
+        The engine's thread looks at both meanwhile, so that it is sooner by less than a launch.
         """
         if self.next_at > now and (self._in_flight or not self.commands):
             return
