@@ -41,6 +41,7 @@ class ModelConfig:
     slots: int = NO_CARD_SLOTS  # utterances at once; 0: as many as the card's memory holds
     rows: int = 32  # most works in one batch
     overlap: bool = True  # on CUDA: first sounds and chunks run beside the steps of the others
+    deterministic: bool = False  # company changes no code that is drawn; costs throughput
     normalise: str = "auto"  # numbers to words: "auto" (embedded voice only), "on", "off"
     segment_seconds: float = 0.0  # s of speech per prompt; 0: the checkpoint's own limit (12 or 60)
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from engine.config import MOST_ROWS
+from engine.flights import IN_FLIGHT
 from engine.model.rows import Words
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,6 @@ Step = Callable[[Tensor, Tensor, "Shape"], None]
 Pool: TypeAlias = Any  # torch's handle of graph memory
 Result = TypeVar("Result")
 
-RING = 8  # launches whose buffers may be in use; a stream has two batches in flight
 NAP = 30e-6  # s between looks at an event
 
 
@@ -99,6 +99,7 @@ class CudaGraphs:
         shapes: what to capture; the largest first, so that the others fit into its memory.
         width: fixed words per row.
         padding: makes inputs of a shape that touch nothing that matters.
+        works: most of one batch, which may need a launch for each.
         home: of these graphs and of those that never run beside them.
     """
 
@@ -109,19 +110,14 @@ class CudaGraphs:
         *,
         width: int,
         padding: Callable[[Shape], Words],
+        works: int,
         home: Home,
     ) -> None:
         self.shapes = sorted(shapes)
         longest = max(shape.words(width) for shape in shapes)
         rows = max(shape.rows for shape in shapes)
-        self._ring = [
-            _Place(
-                torch.zeros(longest, dtype=torch.int32, pin_memory=True),
-                torch.zeros(rows, dtype=torch.int32, pin_memory=True),
-                torch.cuda.Event(),
-            )
-            for _ in range(RING)
-        ]
+        buffers = _pinned(places(works), longest), _pinned(places(works), rows)
+        self._ring = [_Place(*each, torch.cuda.Event()) for each in zip(*buffers, strict=True)]
         self._next = 0
         self._captured: dict[Shape, _Captured] = {}
         for shape in sorted(shapes, key=lambda each: each.words(width), reverse=True):
@@ -134,9 +130,9 @@ class CudaGraphs:
         """Copy the inputs in, replay, copy the results out; returns at once."""
         captured = self._captured[shape]
         place = self._ring[self._next]
-        self._next = (self._next + 1) % RING
+        self._next = (self._next + 1) % len(self._ring)
         if place.used:
-            place.event.synchronize()  # RING launches ago: done long since
+            place.event.synchronize()  # of a batch that has landed: done long since
         place.used = True
         flat = words.ravel()
         place.inputs.numpy()[: flat.size] = flat
@@ -146,6 +142,16 @@ class CudaGraphs:
         results.copy_(captured.results, non_blocking=True)
         place.event.record()
         return Launched(place.event, results)
+
+
+def places(works: int) -> int:
+    """Return how many launches may be in flight, or over and not yet read, on one stream."""
+    return IN_FLIGHT * works
+
+
+def _pinned(count: int, words: int) -> Tensor:
+    """Allocate `count` buffers of int32 that the device reads and writes by itself."""
+    return torch.zeros(count, words, dtype=torch.int32, pin_memory=True)
 
 
 def capture(run: Callable[[], Result], home: Home) -> tuple[torch.cuda.CUDAGraph, Result]:

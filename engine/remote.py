@@ -1,7 +1,7 @@
 """An engine in a process of its own, seen from the gateway: one connection, found again when lost.
 
-`Playback` commands travel in company: an engine's process that wakes for each of a few hundred
-listeners has no time left to decide.
+Commands travel in company: an engine's process that wakes for each of a few hundred listeners has
+no time left to decide, and one that reads a text before its end takes it for one that streams in.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class RemoteEngine(EngineClient):
         self._keeper: asyncio.Task[None] | None = None
         self._gathered: list[tuple[Playback, float]] = []  # each with when it came
         self._gathering: asyncio.TimerHandle | None = None
+        self._said: list[bytes] = []  # in this turn of the event loop
 
     @property
     def info(self) -> Info:
@@ -64,8 +65,7 @@ class RemoteEngine(EngineClient):
             self._gather(command)
             return
         self._write_gathered()  # an utterance's commands stay in order
-        if self._writer:
-            self._writer.write(encode(command))
+        self._say(encode(command))
 
     def _gather(self, playback: Playback) -> None:
         loop = asyncio.get_running_loop()
@@ -84,8 +84,19 @@ class RemoteEngine(EngineClient):
             replace(each, delay=each.delay + (now - came) / 2) for each, came in self._gathered
         ]
         self._gathered.clear()
+        self._say(b"".join(map(encode, waited)))
+
+    def _say(self, piece: bytes) -> None:
+        """Write in one piece what is said in one turn of the event loop, as a text and its end."""
+        if not self._said:
+            asyncio.get_running_loop().call_soon(self._write_said)
+        self._said.append(piece)
+
+    def _write_said(self) -> None:
+        said = b"".join(self._said)
+        self._said.clear()
         if self._writer:
-            self._writer.write(b"".join(map(encode, waited)))
+            self._writer.write(said)
 
     async def _keep(self, connected: asyncio.Event) -> None:
         """Connect again whenever the connection ends, for whatever reason."""

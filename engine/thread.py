@@ -1,7 +1,7 @@
 """The thread that owns the device: feeds `EngineLoop` with commands and real time.
 
-It never spins: with work in flight it waits for the device, else for a command or for the moment
-when time alone makes something ready.
+It never spins: it waits for the device, for a command, or for the moment when time alone makes
+something ready.
 """
 
 from __future__ import annotations
@@ -166,11 +166,13 @@ class EngineThread:
         """Wait for whatever comes first and return the commands that have arrived."""
         if launched:
             return self._drain()
+        now = time.monotonic()
         if tickets := loop.tickets:
-            while not _any_done(tickets) and self._inbox.empty():
+            wake_at = loop.wake_at(now)  # those whose time has come already wait for room
+            until = min(beat_at, wake_at) if wake_at > now else beat_at
+            while time.monotonic() < until and self._inbox.empty() and not _any_done(tickets):
                 _wait_for(tickets, GLANCE)
             return self._drain()
-        now = time.monotonic()
         if self._watch and not loop.busy and self._watch.write_some(now):
             return self._drain()  # idle for long enough to write a little: look, then write on
         timeout = max(0.0, min(beat_at, loop.wake_at(now)) - now)

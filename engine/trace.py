@@ -127,7 +127,7 @@ class Trace:
         self.turns.clear()
 
     def to_chrome(self) -> dict[str, Any]:
-        """Return Chrome's trace format: a lane per stage, and one per utterance."""
+        """Return Chrome's trace format: a lane per stage of a stream, and one per utterance."""
         return {"displayTimeUnit": "ms", "traceEvents": list(self._entries())}
 
     def pieces(self) -> Iterator[str]:

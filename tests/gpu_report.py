@@ -28,7 +28,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = (  # all that run on a device if there is one; the longest last
-    *("test_overlap.py", "test_kernel_stages.py", "test_cuda_bf16.py", "test_graphs.py"),
+    *("test_overlap.py", "test_kernel_stages.py", "test_deterministic_kernels.py"),
+    *("test_cuda_bf16.py", "test_graphs.py"),
     *("test_memory.py", "test_codec_cuda_stage.py", "test_codec_gpu.py", "test_kernels.py"),
     "test_codec_kernels.py",
 )

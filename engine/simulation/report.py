@@ -33,22 +33,33 @@ class Reply:
 
 @dataclass(slots=True)
 class DeviceUse:
-    """What the device did."""
+    """What a device did, or several."""
 
     seconds: dict[Stage, float] = field(default_factory=lambda: dict.fromkeys(Stage, 0.0))
     launches: dict[Stage, int] = field(default_factory=lambda: dict.fromkeys(Stage, 0))
     rows: dict[Stage, int] = field(default_factory=lambda: dict.fromkeys(Stage, 0))
     missed: dict[Stage, float] = field(default_factory=lambda: dict.fromkeys(Stage, 0.0))
+    busy: float = 0.0  # s in which anything ran, however many launches at once
+    lived: float = 0.0  # s of virtual time
+    _runs: list[tuple[float, float]] = field(default_factory=list)  # from, to; what `busy` adds up
 
-    def add(self, stage: Stage, rows: int, predicted: float, seconds: float) -> None:
-        """Count one launch."""
-        self.seconds[stage] += seconds
+    def add(self, stage: Stage, rows: int, *, predicted: float, began: float, ended: float) -> None:
+        """Count one launch; none ended later before."""
+        self.seconds[stage] += ended - began
         self.launches[stage] += 1
         self.rows[stage] += rows
-        self.missed[stage] += abs(predicted - seconds)
+        self.missed[stage] += abs(predicted - (ended - began))
+        while self._runs and self._runs[-1][1] >= began:
+            earlier, until = self._runs.pop()
+            self.busy -= until - earlier
+            began = min(began, earlier)
+        self._runs.append((began, ended))
+        self.busy += ended - began
 
     def absorb(self, other: DeviceUse) -> None:
         """Count another device's launches as well."""
+        self.busy += other.busy
+        self.lived += other.lived
         for stage in Stage:
             self.seconds[stage] += other.seconds[stage]
             self.launches[stage] += other.launches[stage]
@@ -57,7 +68,7 @@ class DeviceUse:
 
     @property
     def total(self) -> float:
-        """Seconds of work."""
+        """Seconds of work; launches side by side add up."""
         return sum(self.seconds.values())
 
 
@@ -76,12 +87,9 @@ class Report:
     @classmethod
     def pooled(cls, reports: Sequence[Report]) -> Report:
         """Return several simulations as one; what counts per second of time adds up."""
-        device = DeviceUse()
-        for each in reports:
-            device.absorb(each.device)
         return cls(
             [reply for each in reports for reply in each.replies],
-            device,
+            pooled(each.device for each in reports),
             [lead for each in reports for lead in each.leads],
             [slack for each in reports for slack in each.slacks],
             sum(each.duration for each in reports),
@@ -89,7 +97,7 @@ class Report:
 
     @property
     def device_seconds(self) -> float:
-        """Seconds that devices worked."""
+        """Seconds that devices worked; launches side by side add up."""
         return self.device.total
 
     @property
@@ -149,7 +157,7 @@ class Report:
             "gpu_seconds": _rounded(self.device_seconds),
             "gpu_seconds_per_heard_second": _rounded(_ratio(self.device_seconds, self.heard)),
             "gpu_seconds_wasted": _rounded(self.wasted_device_seconds),
-            "gpu_busy_share": _rounded(_ratio(self.device_seconds, self.duration)),
+            "gpu_busy_share": _rounded(_ratio(device.busy, device.lived)),
             "goodput": _rounded(_ratio(clean, self.duration)),
             "mean_lead": _rounded(_ratio(sum(self.leads), len(self.leads))),
             "slack": {"p1": _rounded(percentile(self.slacks, 0.01)), **_shares(self.slacks)},
@@ -182,6 +190,14 @@ class Report:
             for key, replies in owned.items()
             if len(owned) > 1
         }
+
+
+def pooled(uses: Iterable[DeviceUse]) -> DeviceUse:
+    """Return what several devices did together."""
+    together = DeviceUse()
+    for each in uses:
+        together.absorb(each)
+    return together
 
 
 def _shares(values: Iterable[float]) -> dict[str, float | None]:

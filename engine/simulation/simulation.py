@@ -23,7 +23,7 @@ from engine.silent import VOICES, Costs, SilentStages, scripted_costs
 from engine.simulation.arrivals import Arrival
 from engine.simulation.conversation import Conversation
 from engine.simulation.replay import Witness
-from engine.simulation.report import DeviceUse, Report
+from engine.simulation.report import DeviceUse, Report, pooled
 from engine.work import ONE_STREAM, Observer, Policy, Stage, Stream
 
 HEARTBEAT = 0.1  # s between `Load` events
@@ -46,8 +46,8 @@ class Engine:
     def step(self, now: float) -> None:
         """Take a turn if there is reason to.
 
-        Like the engine's thread, which waits for the device while a launch is in flight and looks
-        at its commands afterwards.
+        While a launch is in flight, commands and whoever's time has come wait until one is over.
+        The engine's thread looks at both meanwhile, so that it is sooner by less than a launch.
         """
         if self.next_at > now and (self._in_flight or not self.commands):
             return
@@ -117,7 +117,7 @@ class Simulation:
         self._recorded = 0  # commands of a log still to come
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = 0
-        self._device = DeviceUse()
+        self._devices = [DeviceUse() for _ in range(engines)]
         self._leads: list[float] = []
         self._slacks: list[float] = []
         self._observers = observers
@@ -145,7 +145,10 @@ class Simulation:
         while self.now < last + GIVE_UP and self._unfinished:
             self._advance()
         replies = [each.report(self.now) for each in self._conversations.values()]
-        return Report(replies, self._device, self._leads, self._slacks, self.now - began)
+        duration = self.now - began
+        for device in self._devices:
+            device.lived = duration
+        return Report(replies, pooled(self._devices), self._leads, self._slacks, duration)
 
     # ------------------------------------------- what a conversation may ask
 
@@ -228,7 +231,7 @@ class Simulation:
             emit=self._emit,
             trim=_NoTrim,
             policy=self._policy,
-            observer=_Watch(self._device, () if number else self._observers),
+            observer=_Watch(self._devices[number], () if number else self._observers),
         )
         self._warm_up(loop)
         return Engine(loop)
@@ -268,9 +271,8 @@ class _Watch:
             each.command(command, now)
 
     def finished(self, flight: Flight, now: float) -> None:
-        batch = flight.batch
-        taken = now - flight.began
-        self._device.add(batch.stage, len(batch.works), flight.predicted, taken)
+        batch, times = flight.batch, {"predicted": flight.predicted, "began": flight.began}
+        self._device.add(batch.stage, len(batch.works), **times, ended=now)
         for each in self._further:
             each.finished(flight, now)
 

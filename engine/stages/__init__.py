@@ -44,6 +44,7 @@ class _Device:
 
     run: dict[Stage, Run]
     release: Callable[[int], None]  # a slot
+    singly: Collection[Stage] = ()  # stages whose works run one after the other
     streams: Collection[Stream] = ONE_STREAM
     enter: Callable[[Stream, Sequence[Ticket]], None] = lambda stream, after: None
 
@@ -62,6 +63,7 @@ class ModelStages:
         normalise: bool,
         codec_dtype: torch.dtype = torch.float32,
         overlap: bool = True,
+        deterministic: bool = False,
     ) -> None:
         """Allocate the state of `slots` utterances.
 
@@ -72,6 +74,7 @@ class ModelStages:
             normalise: spell numbers out before speaking them.
             codec_dtype: of the fused codec on CUDA; the eager one always decodes in fp32.
             overlap: on CUDA, run first sounds and chunks beside the steps of the others.
+            deterministic: let company change no code that is drawn.
         """
         voice, talker = checkpoint.settings, checkpoint.config.talker
         self._checkpoint = checkpoint
@@ -91,10 +94,16 @@ class ModelStages:
         if on_cuda and _fits(checkpoint):
             streams = DeviceStreams(checkpoint.talker.device, overlap=overlap)
             self._device = _captured(
-                checkpoint, state, streams, slots=slots, rows=rows, codec_dtype=codec_dtype
+                checkpoint,
+                state,
+                streams,
+                slots=slots,
+                rows=rows,
+                codec_dtype=codec_dtype,
+                deterministic=deterministic,
             )
         else:
-            self._device = _eager(checkpoint, state, slots=slots)
+            self._device = _eager(checkpoint, state, slots=slots, deterministic=deterministic)
 
     @property
     def info(self) -> Info:
@@ -132,6 +141,18 @@ class ModelStages:
     def launch(self, batch: Batch, after: Sequence[Ticket] = ()) -> Ticket:
         """Run a batch; rows that fail have an outcome that says so."""
         self._device.enter(batch.stream, after)
+        if batch.stage in self._device.singly:
+            parts = [batch._replace(works=[work]) for work in batch.works]
+            return JoinedTicket([self._contained(part) for part in parts])
+        return self._contained(batch)
+
+    @torch.inference_mode()
+    def release(self, slot: int) -> None:
+        """Forget the codec's past; the rest is set anew by the next prefill."""
+        self._device.release(slot)
+
+    def _contained(self, batch: Batch) -> Ticket:
+        """Run a batch; if that fails, each of its works alone."""
         run = partial(self._device.run[batch.stage], stream=batch.stream)
         try:
             return run(batch.works)
@@ -143,11 +164,6 @@ class ModelStages:
             if len(batch.works) == 1:
                 return FinishedTicket([FAILED])
         return JoinedTicket([_alone(run, work) for work in batch.works])
-
-    @torch.inference_mode()
-    def release(self, slot: int) -> None:
-        """Forget the codec's past; the rest is set anew by the next prefill."""
-        self._device.release(slot)
 
     def _can_follow(self, instructions: str) -> bool:
         length = len(self._checkpoint.tokenizer.instruct(instructions))
@@ -166,6 +182,8 @@ def build(config: ModelConfig) -> ModelStages:
     seconds = settings.segment_seconds(config.segment_seconds, voice.segment_seconds)
     is_tiny = checkpoint.config.talker.hidden_size <= TINY
     torch.set_num_threads(settings.threads(config.threads, tiny=is_tiny))
+    if config.deterministic:
+        logger.info("deterministic rows=%d", config.rows)
     return ModelStages(
         checkpoint,
         name=checkpoint.path.name if Path(config.checkpoint).is_dir() else config.checkpoint,
@@ -175,6 +193,7 @@ def build(config: ModelConfig) -> ModelStages:
         normalise=settings.normalise(config.normalise, voice.normalise),
         codec_dtype=codec_dtype,
         overlap=config.overlap,
+        deterministic=config.deterministic,
     )
 
 
@@ -219,8 +238,13 @@ def _fits(checkpoint: Checkpoint) -> bool:
     return fits
 
 
-def _eager(checkpoint: Checkpoint, state: SlotState, *, slots: int) -> _Device:
-    """The reference: PyTorch's operations, over when they return."""
+def _eager(checkpoint: Checkpoint, state: SlotState, *, slots: int, deterministic: bool) -> _Device:
+    """The reference: PyTorch's operations, over when they return.
+
+    Args:
+        deterministic: draw codes for one work at a time: the library's products cut their sums by
+            the number of rows.
+    """
     talker = TalkerStage(checkpoint, state)
     codec = CodecStage(
         checkpoint.config.codec,
@@ -235,7 +259,8 @@ def _eager(checkpoint: Checkpoint, state: SlotState, *, slots: int) -> _Device:
         Stage.PREDICTOR: _finished(PredictorStage(checkpoint, state).frame),
         Stage.CODEC: _finished(codec.launch),
     }
-    return _Device(run, codec.release)
+    singly = [each for each in Stage if deterministic and each is not Stage.CODEC]
+    return _Device(run, codec.release, singly)
 
 
 def _captured(
@@ -246,13 +271,16 @@ def _captured(
     slots: int,
     rows: int,
     codec_dtype: torch.dtype,
+    deterministic: bool,
 ) -> _Device:
     """Kernels and graphs; nothing waits for the device."""
     from engine.stages.codec_cuda import CudaCodecStage  # lazily: they need Triton
     from engine.stages.cuda import CudaGeneration
 
     with torch.inference_mode():
-        generation = CudaGeneration(checkpoint, state, rows=rows, streams=streams)
+        generation = CudaGeneration(
+            checkpoint, state, rows=rows, streams=streams, deterministic=deterministic
+        )
         codec = CudaCodecStage(
             checkpoint.config.codec,
             checkpoint.codec_tensors(),
@@ -268,7 +296,7 @@ def _captured(
         Stage.PREDICTOR: generation.frame,
         Stage.CODEC: codec.launch,
     }
-    return _Device(run, codec.release, streams.names, streams.enter)
+    return _Device(run, codec.release, streams=streams.names, enter=streams.enter)
 
 
 def _finished(run: Callable[[Sequence[Work]], Sequence[Outcome]]) -> Run:

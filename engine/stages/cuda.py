@@ -24,13 +24,13 @@ from engine.model.rows import WIDTH, Words
 from engine.prompt import Prompt
 from engine.sampling import WORD, Knobs, predictor_knobs, talker_knobs
 from engine.stages.cuda_steps import PredictorSteps, TalkerSteps
-from engine.stages.shapes import grouped, prompt_shapes, row_shapes
+from engine.stages.shapes import first_frame_shapes, grouped, prompt_shapes, row_shapes
 from engine.stages.state import SlotState
 from engine.stages.streams import DeviceStreams
 from engine.stages.talker import FAILED, TalkerStage
 from engine.stages.tickets import FinishedTicket, JoinedTicket, SplicedTicket
 from engine.utterance import Utterance
-from engine.work import FAST_ROWS, Outcome, Stream, Ticket, Work
+from engine.work import Outcome, Stream, Ticket, Work
 
 STEP_WORDS = [
     words.POSITION, words.BEFORE, words.PLACE, words.TEXT, words.SEGMENT, words.STEP,
@@ -92,6 +92,7 @@ class CudaGeneration:
         *,
         rows: int,
         streams: DeviceStreams,
+        deterministic: bool = False,
         tiled: bool = True,
     ) -> None:
         """Capture every graph; `state` has one slot more than utterances, for padding.
@@ -99,6 +100,7 @@ class CudaGeneration:
         Args:
             rows: most works in one batch.
             streams: where prompts and first frames run beside everyone else's.
+            deterministic: capture one shape for steps, however few works, and prompts one by one.
             tiled: use our product kernels where they were measured to be faster.
         """
         self._state = state
@@ -115,19 +117,20 @@ class CudaGeneration:
         self._predictor_words = words.empty(slots, WIDTH, self._scratch)
         talker = TalkerSteps(checkpoint.talker, state, tiled=tiled)
         predictor = PredictorSteps(checkpoint.predictor, state, tiled=tiled)
-        capture = partial(CudaGraphs, width=WIDTH, padding=self._padding)
+        capture = partial(CudaGraphs, width=WIDTH, padding=self._padding, works=rows)
         fast, main = (streams.home(each) for each in (Stream.FAST, Stream.MAIN))
-        prompts = prompt_shapes(state.cache.positions)
+        prompts = prompt_shapes(state.cache.positions, deterministic=deterministic)
+        steps = row_shapes(rows, deterministic=deterministic)
         self._blank = {
             shape.rows: words.empty(shape.rows, WIDTH, self._scratch)
-            for shape in (*row_shapes(rows), *prompts)
+            for shape in (*steps, *prompts)
         }
         self._prefill = capture(talker.prefill, prompts, home=fast)
-        self._step = capture(talker.step, row_shapes(rows), home=main)
-        self._frames = {Stream.MAIN: capture(predictor.frame, row_shapes(rows), home=main)}
+        self._step = capture(talker.step, steps, home=main)
+        self._frames = {Stream.MAIN: capture(predictor.frame, steps, home=main)}
         if Stream.FAST in streams.names:
-            few = row_shapes(min(rows, FAST_ROWS))
-            self._frames[Stream.FAST] = capture(predictor.frame, few, home=fast)
+            firsts = first_frame_shapes(rows, deterministic=deterministic)
+            self._frames[Stream.FAST] = capture(predictor.frame, firsts, home=fast)
 
     def prefill(self, works: Sequence[Work], stream: Stream = Stream.MAIN) -> Ticket:
         """Start each work's segment; a few prompts a replay, those of like length together."""

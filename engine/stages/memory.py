@@ -11,11 +11,17 @@ from dataclasses import dataclass
 from math import prod
 
 from engine.api import FRAME_SECONDS
-from engine.graphs import RING, Shape, buckets
+from engine.graphs import Shape, buckets, places
 from engine.model.codec_layers import DILATIONS, KERNEL
 from engine.model.config import CheckpointConfig, CodecConfig, DecoderConfig
 from engine.model.rows import WIDTH
-from engine.stages.shapes import CHUNKS, FIRST_CHUNKS, prompt_shapes, row_shapes
+from engine.stages.shapes import (
+    CHUNKS,
+    FIRST_CHUNKS,
+    first_frame_shapes,
+    prompt_shapes,
+    row_shapes,
+)
 from engine.stages.state import CODES_CAPACITY, positions_for
 from engine.work import FAST_ROWS
 
@@ -48,7 +54,7 @@ class MemoryPlan:
     free: int  # once the Talker and the Code Predictor are loaded
     reserve: int  # the codec's weights, graphs and workspace
     utterance: Footprint
-    pinned: int  # of the host's memory: rings of inputs and results, sound in flight
+    pinned: int  # of the host's memory: inputs and results of launches, sound in flight
     slots: int  # utterances that there is room for
 
     def holds(self, slots: int) -> bool:
@@ -130,9 +136,9 @@ def slots_within(room: int, each: int, *, rows: int) -> int:
 
 def pinned_bytes(config: CodecConfig, *, rows: int, positions: int) -> int:
     """Return the host's page-locked memory: the graphs' rings, and two batches' longest chunks."""
-    few = row_shapes(min(rows, FAST_ROWS))
-    graphs = (prompt_shapes(positions), row_shapes(rows), row_shapes(rows), few)
-    rings = sum(RING * INT32 * _ring_words(shapes) for shapes in graphs)
+    steps = row_shapes(rows)
+    graphs = (prompt_shapes(positions), steps, steps, first_frame_shapes(rows))
+    rings = places(rows) * sum(INT32 * _ring_words(shapes) for shapes in graphs)
     samples = max(CHUNKS) * prod(config.upsample_rates) * prod(config.upsampling_ratios)
     return rings + 2 * rows * samples * 2
 

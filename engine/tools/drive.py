@@ -117,6 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="on CUDA: first sounds and chunks beside the steps of the others",
     )
     parser.add_argument(
+        "--deterministic", action="store_true", help="company changes no code that is drawn"
+    )
+    parser.add_argument(
         "--profile", action="store_true", help="show where time went; costs the host some"
     )
     parser.add_argument("--json", type=Path, help="write every figure")
@@ -173,6 +176,7 @@ def _measure(options: argparse.Namespace) -> list[dict[str, Any]]:
         slots=options.slots,
         rows=options.rows,
         overlap=options.overlap == "on",
+        deterministic=options.deterministic,
         normalise="off",
     )
     crowd = Crowd()

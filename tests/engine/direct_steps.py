@@ -1,17 +1,23 @@
-"""Graph replays without a device: the captured step is called directly, interpreted."""
+"""Kernels a step at a time; without a device the captured step is called directly, interpreted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import cast
 
+import pytest
 import torch
 
+from tests.engine.interpreting import DEVICE, ON_DEVICE  # isort: skip (before any kernel)
 from engine.graphs import Launched, Shape, Step
+from engine.model.checkpoint import Checkpoint
 from engine.model.rows import Words
+from engine.stages import cuda
+from engine.stages.state import allocate
 from engine.stages.streams import DeviceStreams
-from engine.work import ONE_STREAM, Stream
-from tests.engine.interpreting import DEVICE, ON_DEVICE
+from engine.utterance import Utterance
+from engine.work import ONE_STREAM, Outcome, Stage, Stream
+from tests.engine.staging import Bench, work
 
 
 class OneStream:
@@ -40,6 +46,7 @@ class DirectSteps:
         *,
         width: int,
         padding: Callable[[Shape], Words],
+        works: int,
         home: object,
     ) -> None:
         self.shapes = sorted(shapes)
@@ -56,3 +63,51 @@ def streams(*, overlap: bool = False) -> DeviceStreams:
     if ON_DEVICE:
         return DeviceStreams(DEVICE, overlap=overlap)
     return cast(DeviceStreams, OneStream())
+
+
+def without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Call steps directly where there is no device to replay them."""
+    if not ON_DEVICE:
+        monkeypatch.setattr(cuda, "CudaGraphs", DirectSteps)
+
+
+class KernelBench(Bench):
+    """Utterances over kernels, driven frame by frame.
+
+    Args:
+        rows: most works at once; as many slots.
+        overlap: on a device, first frames take the fast stream's graphs.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        rows: int = 4,
+        overlap: bool = False,
+        deterministic: bool = False,
+    ) -> None:
+        self.state = allocate(checkpoint, slots=rows + 1, segment_seconds=4.0)
+        home = streams(overlap=overlap)
+        self.first = Stream.FAST if Stream.FAST in home.names else Stream.MAIN
+        self.generation = cuda.CudaGeneration(
+            checkpoint, self.state, rows=rows, streams=home, deterministic=deterministic
+        )
+
+    @torch.inference_mode()
+    def run(self, stage: Stage, utterances: Sequence[Utterance]) -> list[Outcome]:
+        launch = {
+            Stage.PREFILL: self.generation.prefill,
+            Stage.TALKER: self.generation.step,
+            Stage.PREDICTOR: self.generation.frame,
+        }[stage]
+        begins = stage is Stage.PREDICTOR and not utterances[0].frame
+        works = [work(each, stage) for each in utterances]
+        ticket = launch(works, self.first if begins else Stream.MAIN)
+        while not ticket.done():
+            ticket.wait(1.0)
+        outcomes = list(ticket.outcomes())
+        for each, outcome in zip(utterances, outcomes, strict=True):
+            each.advance(stage, 1)
+            each.commit(stage, 1, outcome)
+        return outcomes

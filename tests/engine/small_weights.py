@@ -44,6 +44,18 @@ def small_config() -> CheckpointConfig:
     )  # fmt: skip
 
 
+def tiled_config() -> CheckpointConfig:
+    """Few layers of full size: products that have tiles of ours, which differ by rows."""
+    config, small = full_size("random:1.7b"), small_config()
+    return replace(
+        small,
+        talker=replace(
+            config.talker, num_hidden_layers=2, text_hidden_size=48, text_vocab_size=1024
+        ),
+        predictor=replace(config.predictor, num_hidden_layers=2),
+    )
+
+
 def small_checkpoint(device: torch.device) -> Checkpoint:
     """In fp32, where equality of codes can be asked for."""
     return load_random(small_config(), device=device, dtype=torch.float32)

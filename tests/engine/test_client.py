@@ -13,7 +13,17 @@ from typing import Any
 import pytest
 
 from engine import remote as remote_engine
-from engine.api import Audio, Cancel, CheckpointError, EngineGone, Info, Open, Playback
+from engine.api import (
+    Append,
+    Audio,
+    Cancel,
+    CheckpointError,
+    EngineGone,
+    Finish,
+    Info,
+    Open,
+    Playback,
+)
 from engine.client import EngineClient, LocalEngine, Speech
 from engine.config import EngineConfig, ModelConfig, SchedulerConfig
 from engine.remote import GATHER, RemoteEngine
@@ -195,6 +205,25 @@ async def test_commands_of_an_utterance_stay_in_order(tmp_path: Path) -> None:
         await until(lambda: sum(map(len, reads)) == 2)
 
     assert [type(each) for told in reads for each in told] == [Playback, Cancel]
+
+
+async def test_a_text_and_its_end_travel_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[bytes] = []
+    write = asyncio.StreamWriter.write
+
+    def keep(writer: asyncio.StreamWriter, piece: bytes) -> None:
+        written.append(piece)
+        write(writer, piece)
+
+    async with overheard(tmp_path) as (client, reads):
+        monkeypatch.setattr(asyncio.StreamWriter, "write", keep)
+        speak(client)
+        await until(lambda: sum(map(len, reads)) == 3)
+
+    (piece,) = written
+    assert [type(each) for each in Decoder().feed(piece)] == [Open, Append, Finish]
 
 
 @asynccontextmanager

@@ -87,17 +87,25 @@ def test_a_profile_says_where_the_time_of_each_load_went(
         assert {use["stream"] for use in found["profile"]["uses"]} == {"main"}
 
 
-@pytest.mark.parametrize(("said", "overlap"), [([], True), (["--overlap", "off"], False)])
-def test_overlap_reaches_the_engine(
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ([], "overlap True, deterministic False"),
+        (["--overlap", "off"], "overlap False, deterministic False"),
+        (["--deterministic"], "overlap True, deterministic True"),
+    ],
+)
+def test_modes_reach_the_engine(
     said: list[str],
-    overlap: bool,
+    heard: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def refuse(config: EngineConfig, **_: Any) -> None:
-        raise EngineError(f"overlap is {config.model.overlap}")
+        model = config.model
+        raise EngineError(f"overlap {model.overlap}, deterministic {model.deterministic}")
 
     monkeypatch.setattr(drive, "EngineThread", refuse)
 
     assert main(said) == 1
-    assert f"overlap is {overlap}" in capsys.readouterr().err
+    assert heard in capsys.readouterr().err

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 import torch
 from torch import Tensor
 
-from tests.engine.interpreting import DEVICE, ON_DEVICE  # isort: skip (before any kernel)
+from tests.engine.interpreting import DEVICE  # isort: skip (before any kernel)
 from engine.api import Sampling
 from engine.model.checkpoint import Checkpoint
-from engine.stages import cuda
-from engine.stages.state import allocate
 from engine.utterance import Utterance
-from engine.work import Outcome, Stage
-from tests.engine.direct_steps import DirectSteps, streams
+from tests.engine.direct_steps import KernelBench, without_graphs
 from tests.engine.small_weights import small_checkpoint
-from tests.engine.staging import Bench, speaking, work
+from tests.engine.staging import Bench, speaking
 
 TEXTS = ("Hello.", "A somewhat longer sentence.")
 
@@ -27,31 +22,9 @@ def checkpoint() -> Checkpoint:
     return small_checkpoint(DEVICE)
 
 
-class KernelBench(Bench):
-    """The same utterances over kernels, a step at a time."""
-
-    def __init__(self, checkpoint: Checkpoint, slots: int = 4) -> None:
-        self.state = allocate(checkpoint, slots=slots + 1, segment_seconds=4.0)
-        self.generation = cuda.CudaGeneration(checkpoint, self.state, rows=4, streams=streams())
-
-    @torch.inference_mode()
-    def run(self, stage: Stage, utterances: Sequence[Utterance]) -> list[Outcome]:
-        launch = {
-            Stage.PREFILL: self.generation.prefill,
-            Stage.TALKER: self.generation.step,
-            Stage.PREDICTOR: self.generation.frame,
-        }[stage]
-        outcomes = list(launch([work(each, stage) for each in utterances]).outcomes())
-        for each, outcome in zip(utterances, outcomes, strict=True):
-            each.advance(stage, 1)
-            each.commit(stage, 1, outcome)
-        return outcomes
-
-
 @pytest.fixture
 def bench(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> KernelBench:
-    if not ON_DEVICE:
-        monkeypatch.setattr(cuda, "CudaGraphs", DirectSteps)
+    without_graphs(monkeypatch)
     return KernelBench(checkpoint)
 
 

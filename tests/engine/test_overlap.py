@@ -1,4 +1,4 @@
-"""On a card, streams side by side change when things happen, never what is said."""
+"""On a card, streams and company change when things happen, never what is said."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 
 import numpy as np
 import pytest
-import torch
 
 from engine.api import Append, Audio, Cancel, Command, Ended, Event, Finish, Open
 from engine.config import EngineConfig, ModelConfig, SchedulerConfig
@@ -31,13 +30,18 @@ def commands(number: int) -> list[Command]:
     return [*found, Cancel(f"u{number - 1}")] if number % 5 == 1 else found
 
 
-def spoken(*, overlap: bool) -> dict[str, bytes]:
-    """Speak on the card; return the sound of all that were not cancelled."""
+def spoken(dtype: str, *, alone: bool = False, **options: bool) -> dict[str, bytes]:
+    """Speak on the card; return the sound of all that were not cancelled.
+
+    Args:
+        dtype: of Talker and Code Predictor.
+        alone: each arrives when nobody is there.
+    """
     model = ModelConfig(
-        device="cuda", dtype="float32", codec_dtype="float32", slots=SLOTS, rows=16, overlap=overlap
+        device="cuda", dtype=dtype, codec_dtype="float32", slots=SLOTS, rows=16, **options
     )
     stages = build(model)
-    assert set(stages.streams) == (set(Stream) if overlap else {Stream.MAIN})
+    assert set(stages.streams) == (set(Stream) if model.overlap else {Stream.MAIN})
     events: list[Event] = []
     scheduler = SchedulerConfig(load_limit=1e6, hold=1e6)
     loop = EngineLoop(
@@ -45,7 +49,8 @@ def spoken(*, overlap: bool) -> dict[str, bytes]:
     )
     turn = number = 0
     while number < SPEAKERS or loop.busy:
-        arrives = turn % EVERY == 0 and number < SPEAKERS
+        due = not loop.busy if alone else turn % EVERY == 0
+        arrives = due and number < SPEAKERS
         launched = loop.step(commands(number) if arrives else [], time.monotonic())
         number, turn = number + arrives, turn + 1
         if not launched:
@@ -58,14 +63,25 @@ def spoken(*, overlap: bool) -> dict[str, bytes]:
     }
 
 
-def test_the_same_is_said() -> None:
-    alone, beside = spoken(overlap=False), spoken(overlap=True)
-    torch.cuda.synchronize()
-
-    both = alone.keys() & beside.keys()
+def assert_same(some: dict[str, bytes], others: dict[str, bytes]) -> None:
+    both = some.keys() & others.keys()
     assert len(both) >= SPEAKERS - SPEAKERS // 5 - 1, "only the cancelled may be missing"
     for name in both:
-        one, other = (np.frombuffer(each[name], np.int16).astype(int) for each in (alone, beside))
+        one, other = (np.frombuffer(each[name], np.int16).astype(int) for each in (some, others))
         assert len(one) == len(other)
         off = np.abs(one - other).max()
         assert off < 40, f"{name}: {off} steps off: other codes were decoded"
+
+
+def test_streams_side_by_side_say_the_same() -> None:
+    one, three = spoken("float32", overlap=False), spoken("float32", overlap=True)
+
+    assert_same(one, three)
+
+
+def test_deterministic_speech_is_the_same_alone() -> None:
+    alone, together = (
+        spoken("bfloat16", deterministic=True, alone=alone) for alone in (True, False)
+    )
+
+    assert_same(alone, together)

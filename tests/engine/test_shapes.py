@@ -13,9 +13,17 @@ from engine.config import MOST_ROWS, EngineConfig, ModelConfig, SchedulerConfig
 from engine.graphs import buckets, smallest
 from engine.loop import EngineLoop
 from engine.silent import SilentStages, SilentTicket
-from engine.stages.shapes import CHUNKS, PROMPTS, divided, grouped, prompt_shapes, row_shapes
+from engine.stages.shapes import (
+    CHUNKS,
+    PROMPTS,
+    divided,
+    first_frame_shapes,
+    grouped,
+    prompt_shapes,
+    row_shapes,
+)
 from engine.stages.state import LONGEST_SEGMENT, positions_for
-from engine.work import Batch, Stage, Ticket
+from engine.work import FAST_ROWS, Batch, Stage, Ticket
 from tests.engine.speaking import NoTrim
 
 SEGMENTS = (4.0, 12.0, 60.0, LONGEST_SEGMENT)  # s
@@ -56,6 +64,32 @@ def test_prompts_of_any_lengths_keep_their_order(lengths: list[int]) -> None:
     for part, shape in taken:
         assert shape.rows >= part.stop - part.start
         assert shape.tokens >= max(lengths[part])
+
+
+def test_first_frames_have_shapes_for_few() -> None:
+    assert max(first_frame_shapes(64)).rows == FAST_ROWS
+    assert first_frame_shapes(3) == row_shapes(3)
+
+
+@pytest.mark.parametrize("rows", [*LIMITS, MOST_ROWS])
+def test_deterministic_steps_and_first_frames_share_one_shape(rows: int) -> None:
+    (shape,) = row_shapes(rows, deterministic=True)
+
+    assert shape == max(row_shapes(rows))
+    assert first_frame_shapes(rows, deterministic=True) == [shape]
+
+
+@pytest.mark.parametrize("seconds", SEGMENTS)
+def test_a_deterministic_prompt_has_the_shape_of_its_own_length(seconds: float) -> None:
+    positions = positions_for(seconds)
+    shapes = prompt_shapes(positions, deterministic=True)
+
+    for length in range(1, positions):
+        (_, alone), *_ = grouped([length], shapes)
+        taken = [shape for _, shape in grouped([1, length, positions - 1], shapes)]
+        assert taken[1] == alone
+        assert len(taken) == 3
+    assert set(shapes) <= set(prompt_shapes(positions))
 
 
 @pytest.mark.parametrize("chunks", [CHUNKS, (1,), (1, 12)])

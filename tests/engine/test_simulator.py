@@ -67,6 +67,15 @@ def test_listeners_beyond_the_device_are_refused_not_starved() -> None:
     assert report.underrun_replies == 0
 
 
+@pytest.mark.parametrize("engines", [1, 2])
+def test_busy_is_a_share_of_the_time_of_all_devices(engines: int) -> None:
+    report = simulate(replies=40, every=0.05, slow=6.0, engines=engines)
+
+    busy = report.figures()["gpu_busy_share"]
+    assert busy == pytest.approx(report.device_seconds / report.duration / engines, abs=1e-5)
+    assert busy <= 1.0
+
+
 def test_same_seed_gives_the_same_report() -> None:
     def once() -> Report:
         load = arrivals(8.0, 3.0, population=POPULATIONS["mixed"], seed=3)

@@ -6,6 +6,8 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from engine.api import Audio
 from engine.config import EngineConfig, ModelConfig, SchedulerConfig
 from engine.costs import CostModel
@@ -15,6 +17,7 @@ from engine.simulation.costs import read_costs
 from engine.simulation.listeners import POPULATIONS
 from engine.simulation.report import Report
 from engine.simulation.simulation import Simulation
+from engine.tools.profile import profile
 from engine.trace import Trace
 from engine.work import FAST_ROWS, ONE_STREAM, Batch, Stage, Stream
 from tests.engine.speaking import decode, run, segment, speak, utterance
@@ -134,6 +137,17 @@ def test_whole_replies_are_made_sooner_and_nobody_runs_dry() -> None:
     assert sum(each.received for each in three.replies) == sum(
         each.received for each in one.replies
     )
+
+
+def test_launches_at_the_same_time_keep_a_device_busy_once() -> None:
+    trace = Trace()
+
+    report = simulate(tuple(Stream), trace)
+
+    found = profile(trace)
+    busy = report.figures()["gpu_busy_share"] * report.duration
+    assert busy == pytest.approx(found.busy * found.wall, rel=1e-3)
+    assert busy < report.device_seconds
 
 
 def test_streams_run_side_by_side_and_all_three_are_used() -> None:
