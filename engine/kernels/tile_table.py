@@ -52,7 +52,6 @@ TILES: dict[Shape, dict[int, Tile | None]] = {
     },
     (3072, 1024, SWIGLU): {
         1: Tile("vector", 4, 1024, 4, norm=True),
-        2: Tile("slab", 16, 256, 4),
         8: Tile("slab", 16, 128, 4, norm=True),
         16: Tile("loop", 64, 128, 4, 4, 1),
         32: Tile("loop", 16, 128, 4, 6, 1),
@@ -60,7 +59,6 @@ TILES: dict[Shape, dict[int, Tile | None]] = {
     },
     (1024, 3072, ADD): {
         1: Tile("vector", 4, 1024, 2),
-        2: Tile("vector", 2, 1024, 1),
         8: Tile("loop", 64, 128, 4, 4, 4, True),
         16: Tile("slab", 16, 256, 4),
         32: Tile("loop", 64, 128, 4, 4, 4, True),
@@ -69,7 +67,6 @@ TILES: dict[Shape, dict[int, Tile | None]] = {
     },
     (2048, 1024, STORE): {
         1: Tile("vector", 4, 1024, 1, norm=True),
-        2: Tile("vector", 8, 1024, 4),
         4: Tile("slab", 16, 256, 4),
         8: Tile("slab", 32, 256, 8, norm=True),
         16: Tile("slab", 8, 256, 4),
