@@ -68,7 +68,7 @@ def _attend(
     wide = tl.arange(0, 2 * HALF)
     in_half = (half < WIDTH // 2)[None, :]
     in_wide = (wide < WIDTH)[None, :]
-    # The past was written by an earlier step: read it while the kernel before this one ends.
+    # The past was written before this graph began: read it while the kernel before this one ends.
     slot = tl.load(plan + row).to(tl.int64)
     first = tl.load(plan + tl.num_programs(0) + row)
     keys = ring + slot * ring_row + head * 2 * CAPACITY * WIDTH

@@ -71,7 +71,7 @@ def _enter(
     width, GROUPS: tl.constexpr, TAPS: tl.constexpr, TERMS: tl.constexpr, COLUMNS: tl.constexpr,
     WIDTH: tl.constexpr, HALF: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
-    # Plan and codes stand since before this step began: no need to wait for them.
+    # Plan and codes stand since before this graph began: no need to wait for them.
     line = tl.program_id(0)
     row = line // frames
     slot = tl.load(plan + row).to(tl.int64)

@@ -59,6 +59,7 @@ def multiply(
         )
     assert not mix or (tile.split == 1 and tile.columns >= columns), "a mix needs all columns"
     assert tile.split == 1 or not product.eps, "a shared sum knows no root mean square"
+    assert not (product.gated and wave), "a wave has a weight for every column, a gate for half"
     grid = (triton.cdiv(count, tile.rows) * triton.cdiv(columns, tile.columns), tile.split)
     assert tile.split == 1 or grid[0] * tile.split * tile.rows * tile.columns <= PROGRAM_VALUES
     once = tile.stages == 0

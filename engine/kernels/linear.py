@@ -2,9 +2,9 @@
 
 Three shapes of one product. A vector product for one or two rows, a one-shot kernel that holds its
 whole slab of the weight in registers, and a pipelined loop for everything else, its depth shared by
-several programs where one column of programs would not fill the device. All read weights before
-they wait for the kernel in front of them, and round where the reference stores. Weights are read
-once a step and must not push out what is read again.
+several programs where one column of programs would not fill the device. The first two read their
+weights before they wait for the kernel in front of them, past a cache that they must not fill: it
+holds what is read again. The loop may ask for them ahead. All round where the reference stores.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from engine.kernels.pieces import follow, invite, rounded
+from engine.kernels.pieces import follow, invite, prefetch, rounded
 from engine.kernels.tile_table import ADD, SWIGLU
-
-PASSES = 3  # most slabs of one program: what its registers hold
 
 _ADD = tl.constexpr(ADD)
 _SWIGLU = tl.constexpr(SWIGLU)
@@ -156,23 +154,6 @@ def slab_product(
 
 
 @triton.jit
-def _prefetch(slab, stride, depth, LINES: tl.constexpr, DEPTH: tl.constexpr, THREADS: tl.constexpr):
-    """Ask for (LINES, depth) 2-byte weights in the second-level cache, a piece per thread."""
-    piece: tl.constexpr = LINES * DEPTH * 2 // THREADS  # bytes
-    per_line: tl.constexpr = DEPTH * 2 // piece
-    at = tl.arange(0, THREADS)
-    address = (slab + at // per_line * stride + at % per_line * (piece // 2)).to(tl.int64)
-    tl.inline_asm_elementwise(
-        "cp.async.bulk.prefetch.L2.global [$1], $2; mov.u32 $0, 0;",
-        "=r,l,r",
-        [address, piece],
-        dtype=tl.int32,
-        is_pure=False,
-        pack=1,
-    )
-
-
-@triton.jit
 def loop_product(
     x_ptr,
     weight_ptr,
@@ -201,9 +182,9 @@ def loop_product(
     first = split * SHARE
     if THREADS > 0:
         slab = weight_ptr + block * FEATURES * size + first
-        _prefetch(slab, size, SHARE, FEATURES, SHARE, THREADS)
+        prefetch(slab, size, FEATURES, SHARE, THREADS)
         if KIND == _SWIGLU:
-            _prefetch(slab + features * size, size, SHARE, FEATURES, SHARE, THREADS)
+            prefetch(slab + features * size, size, FEATURES, SHARE, THREADS)
     follow(CHAINED)
     row = tl.arange(0, ROWS)
     real = row < rows
@@ -218,8 +199,8 @@ def loop_product(
             up_weight = tl.load(weight_ptr + (features + feature[:, None]) * size + at[None, :])
             up = tl.dot(up_weight, x, up)
     out = out_ptr + row[None, :] * out_stride + feature[:, None]
-    before = _before(out, real[None, :], KIND)
     if SPLITS == 1:
+        before = _before(out, real[None, :], KIND)
         _settle(product, up, before, out, real[None, :], out_ptr, KIND)
     else:
         tile = tl.arange(0, FEATURES)[:, None] * ROWS + row[None, :]
@@ -229,6 +210,7 @@ def loop_product(
         arrived = tl.atomic_add(arrived_ptr + block, 1, sem="acq_rel")
         if arrived == SPLITS - 1:
             tl.debug_barrier()
+            before = _before(out, real[None, :], KIND)
             product = tl.zeros([FEATURES, ROWS], tl.float32)
             for other in tl.static_range(SPLITS):
                 product += tl.load(partial + other * FEATURES * ROWS, cache_modifier=".cg")

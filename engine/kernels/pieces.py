@@ -61,10 +61,12 @@ def follow_all(CHAINED: tl.constexpr):
 
 
 @triton.jit
-def prefetch(pointer, COUNT: tl.constexpr, THREADS: tl.constexpr):
-    """Ask for COUNT contiguous 2-byte values in the second-level cache, a piece per thread."""
-    piece: tl.constexpr = COUNT * 2 // THREADS  # bytes, a multiple of 16
-    address = (pointer + tl.arange(0, THREADS) * (piece // 2)).to(tl.int64)
+def prefetch(pointer, stride, LINES: tl.constexpr, COUNT: tl.constexpr, THREADS: tl.constexpr):
+    """Ask for (LINES, COUNT) 2-byte values in the second-level cache, a piece per thread."""
+    piece: tl.constexpr = LINES * COUNT * 2 // THREADS  # bytes, a multiple of 16
+    per_line: tl.constexpr = COUNT * 2 // piece
+    at = tl.arange(0, THREADS)
+    address = (pointer + at // per_line * stride + at % per_line * (piece // 2)).to(tl.int64)
     tl.inline_asm_elementwise(
         "cp.async.bulk.prefetch.L2.global [$1], $2; mov.u32 $0, 0;",
         "=r,l,r",

@@ -73,6 +73,7 @@ def _frame_attention(
     PAIR: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
+    """Attend for one row and the heads that share a key head; its cache is whole afterwards."""
     row = tl.program_id(0)
     key_head = tl.program_id(1)
     wide = tl.arange(0, 2 * HALF)

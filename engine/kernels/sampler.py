@@ -161,6 +161,18 @@ def _rules(x, seen, at, penalty, may_end, codes, eos):
     return tl.where(real, x, float("-inf"))
 
 
+@triton.jit
+def _shares(x, keys, best, inside, temperature, rank, top_p, vocabulary, UNIT, WARPS):
+    """Return what each logit that top-k and top-p keep weighs; 0 for the others."""
+    kept = inside
+    if rank < vocabulary:
+        kept = kept & (best - keys <= reach(best - keys, rank, UNIT, WARPS))
+    share = tl.where(kept, _weight(x - number(best), temperature), 0.0)
+    if top_p < 1:
+        share = tl.where(keys >= nucleus(keys, best, share, top_p, UNIT, WARPS), share, 0.0)
+    return share
+
+
 @triton.jit(do_not_specialize=["group"])
 def _draw(
     logits_ptr,
@@ -185,6 +197,7 @@ def _draw(
     COPY_BLOCK: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
+    """Draw one row's code; one program a row, which holds all of its logits in registers."""
     row = tl.program_id(0)
     row_ptr = rows_ptr + row * _WIDTH
     slot = tl.load(row_ptr + _SLOT).to(tl.int64)
@@ -194,11 +207,13 @@ def _draw(
     top_p = _float(row_ptr + _TOP_P)
     penalty = _float(row_ptr + _PENALTY)
     may_end = tl.load(row_ptr + _EOS_ALLOWED) != 0
-    low, high = tl.load(row_ptr + _SEED_LOW), tl.load(row_ptr + _SEED_HIGH)
+    seed_low, seed_high = tl.load(row_ptr + _SEED_LOW), tl.load(row_ptr + _SEED_HIGH)
     segment, step = tl.load(row_ptr + _SEGMENT), tl.load(row_ptr + _STEP)
     at = tl.arange(0, BLOCK)
     inside = at < vocabulary
-    follow_all(CHAINED)  # the words were there before the first kernel: nothing above waits
+    # The words were there before the first kernel. `follow_all`: the next pass reads the keys of
+    # all passes so far before it waits (`predictor_attention`).
+    follow_all(CHAINED)
     x = tl.load(logits_ptr + row * vocabulary + at, mask=inside, other=0.0).to(tl.float32)
     copied = tl.arange(0, COPY_BLOCK)
     if FIRST:
@@ -211,26 +226,21 @@ def _draw(
     best = largest(keys, WARPS)
     reached = inside & (x == number(best))
     if temperature > 0:
-        kept = inside
-        if rank < vocabulary:
-            kept = kept & (best - keys <= reach(best - keys, rank, UNIT, WARPS))
-        share = tl.where(kept, _weight(x - number(best), temperature), 0.0)
-        if top_p < 1:
-            share = tl.where(keys >= nucleus(keys, best, share, top_p, UNIT, WARPS), share, 0.0)
+        share = _shares(x, keys, best, inside, temperature, rank, top_p, vocabulary, UNIT, WARPS)
         sums, total = accumulated(share)
         # Only now, while shuffles are under way: earlier, the hash would be waited for.
-        target = _uniform(low, high, segment, step, group) * total
+        target = _uniform(seed_low, seed_high, segment, step, group) * total
         reached = (share > 0) & (sums > target)
     found = tl.where(reached, at, BLOCK)
     if FIRST:
         found = tl.where(finite, found, -1)
-    first = smallest(found, WARPS)
+    earliest = smallest(found, WARPS)
     # Of logits that are not finite, any code will do.
-    chosen = tl.where((first >= 0) & (first < vocabulary), first, codes - 1)
+    chosen = tl.where((earliest >= 0) & (earliest < vocabulary), earliest, codes - 1)
     tl.store(codes_ptr + (slot * capacity + place) * groups + group, chosen.to(tl.int64))
     if FIRST:
         tl.store(seen_ptr + slot * vocabulary + chosen, 1)
-        tl.store(flags_ptr + row, (chosen == eos).to(tl.int32) + 2 * (first >= 0).to(tl.int32))
+        tl.store(flags_ptr + row, (chosen == eos).to(tl.int32) + 2 * (earliest >= 0).to(tl.int32))
     elif COPY:
         vector = tl.load(source_ptr + chosen * width + copied, mask=copied < width)
         tl.store(target_ptr + row * width + copied, vector, mask=copied < width)

@@ -94,6 +94,7 @@ def _step_attention(
     THREADS: tl.constexpr,  # that prefetch the past; 0: none
     CHAINED: tl.constexpr,
 ):
+    """Attend to a share of one row's past with the heads that share a key head."""
     row = tl.program_id(0)
     key_head = tl.program_id(1)
     split = tl.program_id(2)
@@ -104,8 +105,9 @@ def _step_attention(
     chunks = tl.cdiv(position, CHUNK)
     if THREADS > 0:  # noqa: SIM102 (decided when compiling, the other when running)
         if split < chunks:
-            prefetch(keys_ptr + past + split * CHUNK * 2 * HALF, CHUNK * 2 * HALF, THREADS)
-            prefetch(values_ptr + past + split * CHUNK * 2 * HALF, CHUNK * 2 * HALF, THREADS)
+            chunk = past + split * CHUNK * 2 * HALF
+            prefetch(keys_ptr + chunk, 0, 1, CHUNK * 2 * HALF, THREADS)
+            prefetch(values_ptr + chunk, 0, 1, CHUNK * 2 * HALF, THREADS)
     follow(CHAINED)
     working = tl.maximum(tl.minimum(chunks, SPLITS), 1)
     if split < working:

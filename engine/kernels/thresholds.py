@@ -10,6 +10,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+LONGEST = 4096  # logits of a row that eight warps can count
+
 
 @triton.jit
 def ordered(x):
@@ -47,7 +49,7 @@ def _smaller(x, y):
 
 
 @triton.jit
-def _halves(x):
+def _alternate(x):
     return tl.split(tl.reshape(x, (x.shape[0] // 2, 2)))
 
 
@@ -56,7 +58,7 @@ def _exchange(parts, combine: tl.constexpr):
     """Combine a value per warp, each thread for itself: `split` brings it all of them at once."""
     for _ in tl.static_range(2):
         if parts.shape[0] > 2:
-            even, odd = _halves(parts)
+            even, odd = _alternate(parts)
             parts = combine(even, odd)
     even, odd = tl.split(parts)
     return combine(even, odd)
@@ -123,9 +125,9 @@ def reach(below, rank, UNIT: tl.constexpr, WARPS: tl.constexpr):
 @triton.jit
 def _eight(parts):
     """Bring a value per part to every thread."""
-    even, odd = _halves(parts)
-    by_four, by_four_and_two = _halves(even)
-    by_four_and_one, by_four_and_three = _halves(odd)
+    even, odd = _alternate(parts)
+    by_four, by_four_and_two = _alternate(even)
+    by_four_and_one, by_four_and_three = _alternate(odd)
     first, fifth = tl.split(by_four)
     second, sixth = tl.split(by_four_and_one)
     third, seventh = tl.split(by_four_and_two)
@@ -135,13 +137,16 @@ def _eight(parts):
 
 @triton.jit
 def accumulated(share):
-    """Sum a row up: what is reached at each value, and the total, which the last of them reaches.
+    """Sum a row up: what is reached at each value, and the total, which the last share reaches.
 
     Each of eight parts sums up alone; then every thread adds the parts before it in their order.
     """
-    inner = tl.cumsum(tl.reshape(share, (8, share.shape[0] // 8)), 1)
-    # No share is negative, and such numbers have the order of their bits.
-    sums = _eight(tl.max(inner.to(tl.int32, bitcast=True), 1).to(tl.float32, bitcast=True))
+    parts = tl.reshape(share, (8, share.shape[0] // 8))
+    inner = tl.cumsum(parts, 1)
+    # Lanes add in different orders: behind the last share, a sum may be rounded higher than there.
+    kept = tl.where(parts > 0, inner, 0.0)
+    # No sum is negative, and such numbers have the order of their bits.
+    sums = _eight(tl.max(kept.to(tl.int32, bitcast=True), 1).to(tl.float32, bitcast=True))
     part = tl.arange(0, 8)
     before = tl.zeros([8], tl.float32)
     reached = sums[0]

@@ -12,6 +12,8 @@ import torch
 
 STORE, ADD, SWIGLU = 0, 1, 2  # what becomes of the product
 
+PASSES = 3  # most slabs of weights that one program holds in registers
+
 Shape = tuple[int, int, int]  # outputs (of the result), inputs, kind
 
 
@@ -29,9 +31,24 @@ class Tile:
     norm: bool = False  # normalises its input itself
 
     def slabs(self, size: int) -> tuple[int, int]:
-        """Cut `size` inputs for a "slab": into parts that warps share, and passes over them."""
-        parts = 4 if size // self.depth in (4, 12) else 8
-        return parts, size // self.depth // parts
+        """Cut `size` inputs into parts that warps share, and passes over them."""
+        steps = size // self.depth
+        if self.kernel == "vector":
+            return 1, steps
+        parts = 8 if steps % 8 == 0 else 4
+        return parts, steps // parts
+
+    def fits(self, shape: Shape) -> bool:
+        """Whether it can compute a product of that shape."""
+        outputs, size, kind = shape
+        if outputs % self.features:
+            return False
+        if self.kernel == "loop":
+            gated = kind == SWIGLU and self.splits > 1
+            return size % (self.depth * self.splits) == 0 and not (self.norm or gated)
+        parts, passes = self.slabs(size)
+        most = 1 if self.norm or kind == SWIGLU else PASSES
+        return 1 <= passes <= most and parts * passes * self.depth == size
 
 
 # shape → rows up to which → tile

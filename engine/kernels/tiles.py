@@ -9,7 +9,7 @@ import torch.nn.functional as F
 import triton
 from torch import Tensor
 
-from engine.kernels.linear import PASSES, loop_product, slab_product, vector_product
+from engine.kernels.linear import loop_product, slab_product, vector_product
 from engine.kernels.norm import swiglu
 from engine.kernels.pieces import chains, options
 from engine.kernels.tile_table import ADD, STORE, Tile
@@ -33,6 +33,11 @@ class Scratch:
             torch.empty(8 * 2048 * 128, device=device),
             torch.zeros(512, dtype=torch.int32, device=device),
         )
+
+    def check(self, values: int, blocks: int) -> None:
+        """Say if a product needs more room."""
+        room = self.partial.numel(), self.arrived.numel()
+        assert values <= room[0] and blocks <= room[1], f"product: needs more scratch than {room}"
 
 
 def product(
@@ -61,18 +66,20 @@ def product(
         return
     rows, size = x.shape
     features = out.shape[1]
+    shape = (features, size, kind)
+    assert tile.fits(shape), f"product: {tile} cannot do {shape}"
+    assert norm is None or tile.norm, f"product: {tile} does not normalise"
+    parts, passes = tile.slabs(size)
     grid = (features // tile.features, tile.splits)
     common = {"KIND": kind, "CHAINED": chains(), **options(tile.warps)}
     strides = (x.stride(0), out.stride(0))
     if tile.kernel == "vector":
         vector_product[grid](
             x, weight, out, norm, features, *strides, eps,
-            ROWS=rows, DEPTH=tile.depth, PARTS=size // tile.depth, FEATURES=tile.features,
+            ROWS=rows, DEPTH=tile.depth, PARTS=passes, FEATURES=tile.features,
             NORM=norm is not None, **common,
         )  # fmt: skip
     elif tile.kernel == "slab":
-        parts, passes = tile.slabs(size)
-        assert passes <= PASSES, f"product: a slab of more than {PASSES} passes: {tile}"
         slab_product[grid](
             x, weight, out, norm, rows, features, *strides, eps,
             ROWS=max(8, triton.next_power_of_2(rows)), DEPTH=tile.depth, PARTS=parts,
@@ -80,11 +87,14 @@ def product(
             NORM=norm is not None, **common,
         )  # fmt: skip
     else:
-        assert tile.splits == 1 or scratch is not None, f"product: no scratch for splits of {tile}"
+        padded = max(16, triton.next_power_of_2(rows))
+        if tile.splits > 1:
+            assert scratch is not None, f"product: no scratch for splits of {tile}"
+            scratch.check(tile.splits * features * padded, grid[0])
         partial, arrived = (scratch.partial, scratch.arrived) if scratch else (out, out)
         loop_product[grid](
             x, weight, out, partial, arrived, rows, features, size, *strides,
-            ROWS=max(16, triton.next_power_of_2(rows)), DEPTH=tile.depth, FEATURES=tile.features,
+            ROWS=padded, DEPTH=tile.depth, FEATURES=tile.features,
             SHARE=size // tile.splits, SPLITS=tile.splits, STAGES=tile.stages,
             THREADS=32 * tile.warps if tile.prefetch and chains() else 0, **common,
         )  # fmt: skip

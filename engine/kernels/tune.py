@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.kernels.linear import PASSES
 from engine.kernels.tile_table import ADD, SWIGLU, Shape, Tile
 from engine.kernels.tiles import Scratch, product
 
@@ -31,21 +30,21 @@ LOOPS = (
 )  # fmt: skip
 
 
-def candidates(shape: Shape, rows: int) -> Iterator[Tile]:
-    """Tiles worth trying."""
+def candidates(shape: Shape, rows: int) -> list[Tile]:
+    """Return tiles worth trying."""
+    found: list[Tile] = []
     if rows <= 2:
-        yield from _vectors(shape)
+        found += _vectors(shape)
     if 2 <= rows <= 32:
-        yield from _slabs(shape)
+        found += _slabs(shape)
     if rows >= 4:
-        yield from _loops(shape)
+        found += _loops(shape)
+    return [tile for tile in found if tile.fits(shape)]
 
 
 def _vectors(shape: Shape) -> Iterator[Tile]:
     _, size, kind = shape
     depth = 2048 if size % 2048 == 0 else 1024
-    if kind == SWIGLU and size != depth:
-        return
     for features in (1, 2, 4, 8, 16):
         for warps in (1, 2, 4, 8):
             if _held(shape, features, warps) in HELD:
@@ -54,24 +53,19 @@ def _vectors(shape: Shape) -> Iterator[Tile]:
 
 
 def _slabs(shape: Shape) -> Iterator[Tile]:
-    _, size, kind = shape
     for features in (8, 16, 32):
         for depth in (128, 256):
             for warps in (4, 8):
-                tile = Tile("slab", features, depth, warps)
-                passes = tile.slabs(size)[1]
-                most = 1 if kind == SWIGLU else PASSES
-                if passes <= most and _held(shape, features, warps) <= MOST_HELD:
-                    yield tile
-                    if kind != ADD and passes == 1:
-                        yield Tile("slab", features, depth, warps, norm=True)
+                if _held(shape, features, warps) <= MOST_HELD:
+                    for norm in (True, False) if shape[2] != ADD else (False,):
+                        yield Tile("slab", features, depth, warps, norm=norm)
 
 
 def _loops(shape: Shape) -> Iterator[Tile]:
-    outputs, size, kind = shape
+    outputs, _, kind = shape
     for features, depth, stages, warps in LOOPS:
         for splits in (1, 2, 4, 8) if kind == ADD else (1,):
-            if outputs // features * splits in PROGRAMS and size // splits % depth == 0:
+            if outputs // features * splits in PROGRAMS:
                 for prefetch in (False, True) if kind != SWIGLU else (False,):
                     yield Tile("loop", features, depth, warps, stages, splits, prefetch)
 
@@ -97,22 +91,22 @@ def usable(
     }
 
 
-def _operands(shape: Shape, rows: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Make x, weight and what is in `out` before: the same for the same shape and rows."""
+def _operands(shape: Shape, rows: int, device: torch.device) -> tuple[Tensor, ...]:
+    """Make x, norm, weight and what is in `out` before: the same for the same shape and rows."""
     features, size, kind = shape
     generator = torch.Generator(device).manual_seed(rows)
     make = partial(torch.randn, generator=generator, device=device, dtype=torch.bfloat16)
     lines = features * (2 if kind == SWIGLU else 1)
-    return make(rows, size), make(lines, size) * 0.02, make(rows, features)
+    return make(rows, size) * 3, make(size), make(lines, size) * 0.02, make(rows, features)
 
 
 def _output(shape: Shape, rows: int, tile: Tile, device: torch.device) -> Tensor | None:
     """Compute with a tile; None: it does not compile, or the device cannot hold it."""
-    x, weight, out = _operands(shape, rows, device)
-    norm = x.new_ones(x.shape[1]) if tile.norm else None
+    x, norm, weight, out = _operands(shape, rows, device)
+    own = norm if tile.norm else None
     scratch = Scratch.allocate(device)
     try:
-        product(tile, x, weight, out, kind=shape[2], norm=norm, eps=1e-6, scratch=scratch)
+        product(tile, x, weight, out, kind=shape[2], norm=own, eps=1e-6, scratch=scratch)
     except Exception as error:
         print(f"tile {shape} rows={rows} {tile}: {type(error).__name__}: {error}"[:200], flush=True)
         return None
@@ -121,9 +115,9 @@ def _output(shape: Shape, rows: int, tile: Tile, device: torch.device) -> Tensor
 
 def _right(shape: Shape, rows: int, tile: Tile, device: torch.device) -> bool:
     """Whether a tile's result is that of float64, but for rounding."""
-    x, weight, before = (each.double() for each in _operands(shape, rows, device))
+    x, norm, weight, before = (each.double() for each in _operands(shape, rows, device))
     if tile.norm:
-        x = F.rms_norm(x, x.shape[-1:], eps=1e-6)
+        x = F.rms_norm(x, x.shape[-1:], norm, eps=1e-6)
     wide = F.linear(x, weight)
     if shape[2] == ADD:
         wide += before

@@ -234,7 +234,7 @@ def _fits(checkpoint: Checkpoint) -> bool:
 
     fits = cuda.fits(checkpoint)
     if not fits:
-        logger.warning("checkpoint_runs_eagerly: its heads are not 32, 64, 128 or 256 wide")
+        logger.warning("checkpoint_runs_eagerly: no kernels for its heads' width or vocabulary")
     return fits
 
 

@@ -18,6 +18,7 @@ from engine.graphs import CudaGraphs, Launched, Shape, smallest
 from engine.kernels.decoder import supported
 from engine.kernels.pieces import chains
 from engine.kernels.sampler import ENDED, FINITE
+from engine.kernels.thresholds import LONGEST
 from engine.model import rows as words
 from engine.model.checkpoint import Checkpoint
 from engine.model.rows import WIDTH, Words
@@ -42,7 +43,8 @@ FRAME_WORDS = [words.PLACE, words.SEGMENT, words.STEP]
 def fits(checkpoint: Checkpoint) -> bool:
     """Whether graphs and kernels can run this checkpoint; if not, it runs eagerly."""
     config = checkpoint.config
-    return supported(config.talker) and supported(config.predictor)
+    decoders = config.talker, config.predictor
+    return all(supported(each) and each.vocab_size <= LONGEST for each in decoders)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ the captured step that will run them; the library's product races with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ REPLAYS = 4
 GROUPS = 3  # of replays; the median counts
 
 Measure = Callable[[int], float]  # rows -> seconds of a step
+Race = tuple[Shape, int, Callable[[], float]]  # a product of so many rows; seconds of its step
 
 
 @torch.inference_mode()
@@ -38,16 +40,19 @@ def tune(checkpoint: Checkpoint, most: int) -> None:
     state.cache.keys.normal_()
     state.cache.values.normal_()
     talker, predictor = checkpoint.config.talker, checkpoint.config.predictor
-    races: list[tuple[Shape, int, Measure]] = []
-    for config, measure in (
-        (predictor, _predictor(checkpoint, state)),
-        (talker, _talker(checkpoint, state)),
-    ):
-        races += [(shape, rows, measure) for rows in counts for shape in shapes(config)]
+    whole, frame = _talker(checkpoint, state), _predictor(checkpoint, state)
+    races = _races(predictor, counts, frame)
+    # The predictor's first pass has two tokens a row.
+    races += [(each, 2 * counts[-1], partial(frame, counts[-1])) for each in shapes(predictor)]
+    races += _races(talker, counts, whole)  # decides about shapes that both have
     runners = usable([(shape, rows) for shape, rows, _ in races], checkpoint.talker.device)
     tile_table.TILES = {}
     for shape, rows, measure in races:
         _race(shape, rows, runners[shape, rows], measure)
+
+
+def _races(config: DecoderConfig, counts: Sequence[int], measure: Measure) -> list[Race]:
+    return [(shape, rows, partial(measure, rows)) for rows in counts for shape in shapes(config)]
 
 
 def shapes(config: DecoderConfig) -> list[Shape]:
@@ -64,12 +69,12 @@ def shapes(config: DecoderConfig) -> list[Shape]:
     ]
 
 
-def _race(shape: Shape, rows: int, tiles: list[Tile], measure: Measure) -> None:
+def _race(shape: Shape, rows: int, tiles: Sequence[Tile], measure: Callable[[], float]) -> None:
     table = tile_table.TILES.setdefault(shape, {})
     times: dict[Tile | None, float] = {}
     for tile in (None, *tiles):
         table[rows] = tile
-        times[tile] = measure(rows)
+        times[tile] = measure()
     winner = min(times, key=lambda tile: times[tile])
     table[rows] = winner
     library, best = (round(1e3 * times[tile], 3) for tile in (None, winner))

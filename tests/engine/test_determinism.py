@@ -31,3 +31,30 @@ def test_only_arrivals_are_counted_atomically(path: Path) -> None:
         assert ast.unparse(call.func) == "tl.atomic_add"
         assert ast.unparse(target).startswith(COUNTERS)
         assert ast.unparse(value) == "1"
+
+
+def chained(path: Path) -> Iterator[ast.FunctionDef]:
+    """Kernels that may start while the one before drains."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name not in (
+            "follow",
+            "follow_all",
+            "invite",
+        ):
+            names = [each.arg for each in node.args.args]
+            if "CHAINED" in names and any(
+                "tl.program_id" in ast.unparse(each) for each in node.body
+            ):
+                yield node
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.name)
+def test_every_chained_kernel_waits_for_the_one_before(path: Path) -> None:
+    for kernel in chained(path):
+        calls = [ast.unparse(node) for node in ast.walk(kernel) if isinstance(node, ast.Call)]
+        waits = "follow_all(CHAINED)" if kernel.name == "_draw" else "follow(CHAINED)"
+        assert waits in calls, f"{kernel.name}: keys are read early because draws wait for all"
+
+
+def test_kernels_are_chained() -> None:
+    assert sum(1 for path in KERNELS for _ in chained(path)) > 10

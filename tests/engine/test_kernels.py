@@ -100,6 +100,41 @@ def test_any_logits_are_cut_where_the_sampler_cuts(
     assert torch.equal(codes[:, 0, 2], expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("top_p", [0.0, 0.3, 0.95])
+def test_a_long_row_is_cut_as_the_sampler_cuts(top_p: float, dtype: torch.dtype) -> None:
+    size = 2500  # eight warps, and masked at the end
+    knobs = tuple(Knobs(0.9, rank, top_p) for rank in (1, 50, 0)) + (Knobs(0.7, 40, 1.0),) * 3
+    # No two alike: of equal logits at the threshold of top-p, the sampler keeps some.
+    logits = torch.stack([random(size, seed=row).argsort() for row in range(6)]) / 256
+    logits = (logits.to(dtype) if dtype is torch.float32 else _distinct(logits)).to(DEVICE)
+    codes = torch.zeros(len(knobs), 2, 4, dtype=torch.int64, device=DEVICE)
+    expected = Sampler(knobs, size, DEVICE).choose(logits.float(), 2, counter(1, 4))
+
+    rows = rows_of(knobs, vocabulary=size, step=1)
+    draw_next(logits, rows, codes, 2, table=None, out=logits)
+
+    assert torch.equal(codes[:, 0, 2], expected)
+
+
+def _distinct(order: Tensor) -> Tensor:
+    """Turn an order of less than 32,000 into different numbers of bfloat16, neighbours all."""
+    steps = (order * 256).to(torch.int16) + 0x3000
+    return steps.view(torch.bfloat16)
+
+
+def test_logits_that_are_no_numbers_draw_a_code_that_exists() -> None:
+    logits = torch.full((len(KNOBS), VOCABULARY), float("nan"), device=DEVICE)
+    codes = torch.zeros(len(KNOBS), 2, 4, dtype=torch.int64, device=DEVICE)
+    table, out = random(VOCABULARY, 24), torch.zeros(len(KNOBS), 24, device=DEVICE)
+
+    draw_next(logits, rows_of(KNOBS, vocabulary=VOCABULARY, step=0), codes, 2, table=table, out=out)
+
+    drawn = codes[:, 0, 2]
+    assert ((drawn >= 0) & (drawn < VOCABULARY)).all()
+    assert torch.equal(out, table[drawn])
+
+
 @pytest.mark.parametrize("step", range(3))
 def test_first_codes_obey_the_rules(step: int) -> None:
     config = small_config().talker
@@ -211,11 +246,50 @@ def test_a_product_can_normalise_on_the_way(tile: Tile, rows: int, kind: int) ->
     torch.testing.assert_close(out, expected, rtol=2e-3, atol=2e-3)
 
 
-def test_a_slab_too_deep_for_its_registers_is_refused() -> None:
-    x, weight, out = random(3, 1024), random(16, 1024), random(3, 16)
+@pytest.mark.parametrize("inputs", [384, 512, 768])  # 4 parts x 3, 8 x 2, 8 x 3
+def test_deep_slabs_come_in_passes(inputs: int) -> None:
+    x, out = random(3, inputs), random(3, 32)
+    weight = random(32, inputs, seed=3) / 16
+    expected = out + F.linear(x, weight)
 
-    with pytest.raises(AssertionError, match="more than 3 passes"):
-        product(Tile("slab", 16, 32, 4), x, weight, out)
+    product(Tile("slab", 16, 32, 4), x, weight, out, kind=ADD)
+
+    torch.testing.assert_close(out, expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("tile", "inputs", "kind"),
+    [
+        (Tile("slab", 16, 32, 4), 1024, STORE),  # more than its registers hold
+        (Tile("slab", 16, 32, 4), 320, STORE),  # not whole parts
+        (Tile("slab", 16, 32, 4), 384, SWIGLU),  # gates of the first pass only
+        (Tile("vector", 4, 128, 4, norm=True), 256, STORE),  # the norm of a part
+        (Tile("vector", 4, 128, 4), 192, STORE),
+        (Tile("vector", 3, 128, 4), 128, STORE),
+        (Tile("loop", 16, 32, 4, norm=True), 64, STORE),
+        (Tile("loop", 16, 32, 4, 2, 4), 64, ADD),  # shares of half a step
+        (Tile("loop", 16, 32, 4, 2, 2), 64, SWIGLU),
+    ],
+)
+def test_a_tile_that_would_compute_something_else_is_refused(
+    tile: Tile, inputs: int, kind: int
+) -> None:
+    x, out = random(2, inputs), random(2, 16)
+    weight = random(32 if kind == SWIGLU else 16, inputs)
+
+    assert not tile.fits((16, inputs, kind))
+    with pytest.raises(AssertionError, match="cannot do"):
+        product(tile, x, weight, out, kind=kind, scratch=Scratch.allocate(DEVICE))
+
+
+def test_a_product_that_its_scratch_cannot_hold_is_refused() -> None:
+    small = Scratch(random(64), torch.zeros(1, dtype=torch.int32, device=DEVICE))
+
+    with pytest.raises(AssertionError, match="more scratch"):
+        product(
+            Tile("loop", 16, 32, 4, 2, 2), random(2, 64), random(16, 64), random(2, 16),
+            kind=ADD, scratch=small,
+        )  # fmt: skip
 
 
 def test_norm_and_gate_are_the_reference_ones() -> None:
@@ -237,13 +311,10 @@ def test_measured_tiles_divide_their_shapes() -> None:
         for most, tile in table.items():
             if tile is None:
                 continue
-            assert features % tile.features == 0
-            assert size // tile.splits % tile.depth == 0
-            assert tile.kernel != "vector" or (most <= 2 and size // tile.depth <= 3)
-            parts, passes = tile.slabs(size)
-            assert tile.kernel != "slab" or (passes <= 3 and parts * passes * tile.depth == size)
-            assert not tile.norm or (kind != ADD and (tile.kernel == "vector" or passes == 1))
+            assert tile.fits((features, size, kind))
+            assert tile.kernel != "vector" or most <= 2
             assert tile.splits == 1 or kind == ADD
+            assert not (tile.norm and kind == ADD)
 
 
 def test_the_full_size_decoders_have_measured_tiles() -> None:
