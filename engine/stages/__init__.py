@@ -7,8 +7,7 @@ that it never takes its neighbours down.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,33 +19,17 @@ from engine.model.checkpoint import Checkpoint, load, load_random, locate
 from engine.model.random_weights import full_size, is_random
 from engine.prompt import AUTO, languages
 from engine.stages import settings
-from engine.stages.codec import CodecStage
+from engine.stages.device import Run, prepare
 from engine.stages.memory import plan
-from engine.stages.predictor import PredictorStage
-from engine.stages.state import PROMPT_ROWS, SlotState, allocate
-from engine.stages.streams import DeviceStreams
-from engine.stages.talker import FAILED, TalkerStage
+from engine.stages.state import PROMPT_ROWS
+from engine.stages.talker import FAILED
 from engine.stages.tickets import FinishedTicket, JoinedTicket
 from engine.text.feed import TextFeed
-from engine.work import FAST_ROWS, ONE_STREAM, Batch, Outcome, Stage, Stream, Ticket, Work
+from engine.work import FAST_ROWS, Batch, Stage, Stream, Ticket, Work
 
 logger = logging.getLogger(__name__)
 
 TINY = 512  # hidden width up to which a second thread costs more than it brings
-
-
-Run = Callable[..., Ticket]  # (works, stream)
-
-
-@dataclass(frozen=True, slots=True)
-class _Device:
-    """How works run, and on what."""
-
-    run: dict[Stage, Run]
-    release: Callable[[int], None]  # a slot
-    singly: Collection[Stage] = ()  # stages whose works run one after the other
-    streams: Collection[Stream] = ONE_STREAM
-    enter: Callable[[Stream, Sequence[Ticket]], None] = lambda stream, after: None
 
 
 class ModelStages:
@@ -89,21 +72,15 @@ class ModelStages:
             instructions=voice.instructions and checkpoint.config.instructions,
             slots=slots,
         )
-        on_cuda = checkpoint.talker.device.type == "cuda"
-        state = allocate(checkpoint, slots=slots + on_cuda, segment_seconds=segment_seconds)
-        if on_cuda and _fits(checkpoint):
-            streams = DeviceStreams(checkpoint.talker.device, overlap=overlap)
-            self._device = _captured(
-                checkpoint,
-                state,
-                streams,
-                slots=slots,
-                rows=rows,
-                codec_dtype=codec_dtype,
-                deterministic=deterministic,
-            )
-        else:
-            self._device = _eager(checkpoint, state, slots=slots, deterministic=deterministic)
+        self._device = prepare(
+            checkpoint,
+            slots=slots,
+            rows=rows,
+            segment_seconds=segment_seconds,
+            codec_dtype=codec_dtype,
+            overlap=overlap,
+            deterministic=deterministic,
+        )
 
     @property
     def info(self) -> Info:
@@ -226,81 +203,6 @@ def _slots(
     if not planned.holds(slots):
         logger.warning("memory_short slots=%d room=%d", slots, planned.slots)
     return slots
-
-
-def _fits(checkpoint: Checkpoint) -> bool:
-    """Whether kernels can do the checkpoint's sizes; else it runs eagerly, on CUDA too."""
-    from engine.stages import cuda  # lazily: it needs Triton
-
-    fits = cuda.fits(checkpoint)
-    if not fits:
-        logger.warning("checkpoint_runs_eagerly: no kernels for its heads' width or vocabulary")
-    return fits
-
-
-def _eager(checkpoint: Checkpoint, state: SlotState, *, slots: int, deterministic: bool) -> _Device:
-    """The reference: PyTorch's operations, over when they return.
-
-    Args:
-        deterministic: draw codes for one work at a time: the library's products cut their sums by
-            the number of rows.
-    """
-    talker = TalkerStage(checkpoint, state)
-    codec = CodecStage(
-        checkpoint.config.codec,
-        checkpoint.codec_tensors(),
-        slots=slots,
-        codes=state.codes,
-        device=checkpoint.talker.device,
-    )
-    run = {
-        Stage.PREFILL: _finished(talker.prefill),
-        Stage.TALKER: _finished(talker.step),
-        Stage.PREDICTOR: _finished(PredictorStage(checkpoint, state).frame),
-        Stage.CODEC: _finished(codec.launch),
-    }
-    singly = [each for each in Stage if deterministic and each is not Stage.CODEC]
-    return _Device(run, codec.release, singly)
-
-
-def _captured(
-    checkpoint: Checkpoint,
-    state: SlotState,
-    streams: DeviceStreams,
-    *,
-    slots: int,
-    rows: int,
-    codec_dtype: torch.dtype,
-    deterministic: bool,
-) -> _Device:
-    """Kernels and graphs; nothing waits for the device."""
-    from engine.stages.codec_cuda import CudaCodecStage  # lazily: they need Triton
-    from engine.stages.cuda import CudaGeneration
-
-    with torch.inference_mode():
-        generation = CudaGeneration(
-            checkpoint, state, rows=rows, streams=streams, deterministic=deterministic
-        )
-        codec = CudaCodecStage(
-            checkpoint.config.codec,
-            checkpoint.codec_tensors(),
-            slots=slots,
-            codes=state.codes,
-            rows=rows,
-            streams=streams,
-            dtype=codec_dtype,
-        )
-    run: dict[Stage, Run] = {
-        Stage.PREFILL: generation.prefill,
-        Stage.TALKER: generation.step,
-        Stage.PREDICTOR: generation.frame,
-        Stage.CODEC: codec.launch,
-    }
-    return _Device(run, codec.release, streams=streams.names, enter=streams.enter)
-
-
-def _finished(run: Callable[[Sequence[Work]], Sequence[Outcome]]) -> Run:
-    return lambda works, stream: FinishedTicket(run(works))
 
 
 def _alone(run: Run, work: Work) -> Ticket:

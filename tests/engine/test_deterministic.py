@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from engine import stages
 from engine.config import ModelConfig
 from engine.model.checkpoint import Checkpoint, load, locate
-from engine.stages import ModelStages, build
+from engine.stages import ModelStages, build, device
 from engine.stages.state import SlotState, allocate
 from engine.utterance import Utterance
 from engine.work import Batch, Outcome, Stage
@@ -30,7 +29,7 @@ class Speakers:
             self.state = allocate(*arguments, **options)  # type: ignore[arg-type]
             return self.state
 
-        monkeypatch.setattr(stages, "allocate", kept)
+        monkeypatch.setattr(device, "allocate", kept)
         self.stages = ModelStages(
             checkpoint, name="", slots=len(TEXTS), rows=len(TEXTS), segment_seconds=4.0,
             normalise=False, deterministic=deterministic,
