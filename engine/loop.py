@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from math import inf
 
 from engine.admission import RETRY_AFTER, Admission, Held
@@ -79,18 +80,18 @@ class EngineLoop:
         self._lateness = 0.0
         self._ended: Counter[str] = Counter()
 
-    def step(self, commands: Iterable[Command], now: float) -> bool:
+    def step(self, commands: Sequence[Command], now: float) -> bool:
         """Settle and launch; whether a batch was launched."""
         self.settle(commands, now)
         return self.launch(now)
 
-    def settle(self, commands: Iterable[Command], now: float) -> None:
+    def settle(self, commands: Sequence[Command], now: float) -> None:
         """Apply commands and take in what the device finished."""
         self._now = now
-        for command in commands:
-            if self._observer:
+        if self._observer:
+            for command in commands:
                 self._observer.command(command, now)
-            self._apply(command, now)
+        self._obey(commands, now)
         self._commit(now)
         self._admit(now)
         self._report(now)
@@ -136,6 +137,15 @@ class EngineLoop:
 
     # ------------------------------------------------------------- commands
 
+    def _obey(self, commands: Sequence[Command], now: float) -> None:
+        """Apply commands; text that comes in one go is read in one go, and looked at once."""
+        for (name, is_text), row in groupby(commands, _addressed):
+            for command in row:
+                self._apply(command, now)
+            if is_text and (utterance := self._live.get(name)):
+                utterance.text_changed()
+                self._settled(utterance, now)
+
     def _apply(self, command: Command, now: float) -> None:
         name = command.utterance
         if isinstance(command, Open):
@@ -162,9 +172,6 @@ class EngineLoop:
                 utterance.feed.finish()
             case Cancel():
                 self._end(utterance, "cancelled", "", now)
-                return
-        utterance.text_changed()
-        self._settled(utterance, now)
 
     def _heard(self, report: Playback, now: float) -> None:
         name = report.utterance
@@ -197,8 +204,7 @@ class EngineLoop:
             return
         while held := self._admission.next_in(self._live, now):
             self._begin(held.options, now)
-            for command in held.commands:
-                self._apply(command, now)
+            self._obey(held.commands, now)
         while held := self._admission.expired(now):
             name = held.options.utterance
             self._emit(Ended(name, "refused", "overloaded", retry_after=RETRY_AFTER))
@@ -305,3 +311,8 @@ class EngineLoop:
             clock = utterance.clock
             slack = max(-FOREVER, min(FOREVER, self._policy.slack(utterance, now)))
             self._emit(Status(name, clock.lead(now), slack, clock.model(now)))
+
+
+def _addressed(command: Command) -> tuple[str, bool]:
+    """Whom a command is for, and whether it is about text."""
+    return command.utterance, isinstance(command, (Append, Flush, Finish))
