@@ -37,6 +37,7 @@ STEP_WORDS = [
     words.EOS_ALLOWED,
 ]  # fmt: skip
 FRAME_WORDS = [words.PLACE, words.SEGMENT, words.STEP]
+GOES_ON, ENDS = Outcome(), Outcome(end_of_speech=True)
 
 
 def fits(checkpoint: Checkpoint) -> bool:
@@ -68,7 +69,7 @@ class FlagsTicket:
     def outcomes(self) -> Sequence[Outcome]:
         """One per work, in order."""
         return [
-            Outcome(end_of_speech=bool(flags & ENDED)) if flags & FINITE else FAILED
+            (ENDS if flags & ENDED else GOES_ON) if flags & FINITE else FAILED
             for flags in self.launched.results[: self.rows].tolist()
         ]
 
@@ -79,7 +80,7 @@ class FrameTicket(FlagsTicket):
 
     def outcomes(self) -> Sequence[Outcome]:
         """One per work, in order."""
-        return [Outcome()] * self.rows
+        return [GOES_ON] * self.rows
 
 
 class CudaGeneration:
