@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from engine.api import Sampling
-from engine.graphs import CudaGraphs, Launched, Shape, smallest
+from engine.graphs import CudaGraphs, Launched, Shape
 from engine.kernels.decoder import supported
 from engine.kernels.pieces import chains
 from engine.kernels.sampler import ENDED, FINITE
@@ -74,7 +74,7 @@ class FlagsTicket:
         """One per work, in order."""
         return [
             (ENDS if flags & ENDED else GOES_ON) if flags & FINITE else FAILED
-            for flags in self.launched.results[: self.rows].tolist()
+            for flags in self.launched.results.tolist()[: self.rows]
         ]
 
 
@@ -151,10 +151,7 @@ class CudaGeneration:
         values = [self._host.position(each) for each in utterances]
         if max(values) >= positions:
             return self._step_with_full(works, values)
-        shape = smallest(self._step.shapes, len(works))
-        assert shape is not None, f"talker: more works than rows were captured: {len(works)}"
-        batch = self._blank[shape.rows].copy()
-        batch[: len(works)] = self._talker_words[[each.slot for each in utterances]]
+        shape, batch = self._batch(self._step, self._talker_words, utterances)
         batch[: len(works), STEP_WORDS] = [
             (
                 position,
@@ -173,16 +170,25 @@ class CudaGeneration:
         """Complete the frame whose code 0 was drawn last."""
         capacity, graphs = self._state.capacity, self._frames[stream]
         utterances = [work.utterance for work in works]
-        shape = smallest(graphs.shapes, len(works))
-        assert shape is not None, f"predictor: more works than rows were captured: {len(works)}"
-        batch = self._blank[shape.rows].copy()
-        batch[: len(works)] = self._predictor_words[[each.slot for each in utterances]]
+        shape, batch = self._batch(graphs, self._predictor_words, utterances)
         batch[: len(works), FRAME_WORDS] = [
             (each.frame % capacity, each.segment_number, each.step) for each in utterances
         ]
         return FrameTicket(graphs.launch(shape, batch), len(works))
 
     # ------------------------------------------------------------ internals
+
+    def _batch(
+        self, graphs: CudaGraphs, table: Words, utterances: Sequence[Utterance]
+    ) -> tuple[Shape, Words]:
+        """Return the first shape with room for all, and its inputs as far as `table` knows them."""
+        count = len(utterances)
+        shape = next((each for each in graphs.shapes if each.rows >= count), None)
+        assert shape is not None, f"more works than rows were captured: {count}"
+        batch = self._blank[shape.rows].copy()
+        slots = [each.slot for each in utterances]
+        table.take(slots, axis=0, out=batch[:count], mode="clip")  # "raise" would copy once more
+        return shape, batch
 
     def _start(self, works: Sequence[Work], prompts: Sequence[Prompt], shape: Shape) -> Ticket:
         flat = self._padding(shape)
