@@ -7,7 +7,7 @@ the device through `Stages` and time as an argument.
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from math import inf
@@ -76,7 +76,7 @@ class EngineLoop:
         self._admission = Admission(config.scheduler, self.costs, stages.info.slots)
         self._policy = policy(config.scheduler, self.costs, stages)
         self._flights = Flights(stages, self.costs, observer)
-        self._status_at: dict[str, float] = {}
+        self._status_at: OrderedDict[str, float] = OrderedDict()  # who waited longest comes first
         self._lateness = 0.0
         self._ended: Counter[str] = Counter()
 
@@ -236,6 +236,7 @@ class EngineLoop:
         self._live.add(utterance)
         if options.status:
             self._status_at[options.utterance] = -inf
+            self._status_at.move_to_end(options.utterance, last=False)
 
     # --------------------------------------------------------------- device
 
@@ -302,15 +303,20 @@ class EngineLoop:
             self._policy.touch(successor, now)
 
     def _report(self, now: float) -> None:
-        for name, last in self._status_at.items():
+        while self._status_at:
+            name, last = next(iter(self._status_at.items()))
             if now - last < STATUS_INTERVAL:
-                continue
+                return
             self._status_at[name] = now
-            utterance = self._live.get(name)
-            assert utterance is not None
-            clock = utterance.clock
-            slack = max(-FOREVER, min(FOREVER, self._policy.slack(utterance, now)))
-            self._emit(Status(name, clock.lead(now), slack, clock.model(now)))
+            self._status_at.move_to_end(name)
+            self._tell(name, now)
+
+    def _tell(self, name: str, now: float) -> None:
+        utterance = self._live.get(name)
+        assert utterance is not None
+        clock = utterance.clock
+        slack = max(-FOREVER, min(FOREVER, self._policy.slack(utterance, now)))
+        self._emit(Status(name, clock.lead(now), slack, clock.model(now)))
 
 
 def _addressed(command: Command) -> tuple[str, bool]:
