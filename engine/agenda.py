@@ -26,6 +26,7 @@ class Agenda:
 
     `ready` has a heap per stream and stage by latest start, `gathering` chunks that are not due yet
     by when they will be, `resting` generation by when the listener's lead has room for a frame.
+    What gathers needs no reminder: its key is one.
     """
 
     def __init__(self, streams: Collection[Stream]) -> None:
@@ -48,11 +49,15 @@ class Agenda:
 
     def add(self, heap: list[Entry], key: float, work: Work, look: int) -> None:
         """Put work in its place."""
-        self._push(heap, (key, work.utterance.slot, look, work))
+        heappush(heap, (key, work.utterance.slot, look, work))
+        if len(heap) > 2 * len(self._looks) + SWEEP_AT:
+            self._sweep(heap)
 
     def remind(self, utterance: Utterance, moment: float, look: int) -> None:
         """Look again at that moment, unless something happens to the utterance before."""
-        self._push(self._timers, (moment, utterance.slot, look, utterance))
+        heappush(self._timers, (moment, utterance.slot, look, utterance))
+        if len(self._timers) > 2 * len(self._looks) + SWEEP_AT:
+            self._sweep(self._timers)
 
     def first(self, heap: list[Entry]) -> Entry | None:
         """Return a heap's first entry that counts."""
@@ -76,24 +81,26 @@ class Agenda:
         return next((entry for heap in heaps if heap and (entry := self.first(heap))), None)
 
     def due(self, now: float) -> Iterator[Utterance]:
-        """Take out the utterances whose time has come."""
-        timers, looks = self._timers, self._looks
+        """Take out the utterances whose time has come, or that of their chunk."""
+        timers, gathering, looks = self._timers, self.gathering, self._looks
         while timers and timers[0][0] <= now:
             _, slot, look, utterance = heappop(timers)
             if looks[slot] == look:
                 yield utterance
+        while gathering and gathering[0][0] <= now:
+            _, slot, look, work = heappop(gathering)
+            if looks[slot] == look:
+                yield work.utterance
 
     def wake_at(self) -> float:
-        """Return the next moment at which somebody's time comes, s; `inf` if nobody waits."""
+        """Return the next moment of a reminder, s; `inf` if there is none."""
         timers, looks = self._timers, self._looks
         while timers and looks[timers[0][1]] != timers[0][2]:
             heappop(timers)
         return timers[0][0] if timers else inf
 
-    def _push(self, heap: list[Item], item: Item) -> None:
-        """Add to a heap, and sweep it if most of it must be void."""
-        heappush(heap, item)
-        if len(heap) > 2 * len(self._looks) + SWEEP_AT:
-            looks = self._looks
-            heap[:] = [each for each in heap if looks[each[1]] == each[2]]
-            heapify(heap)
+    def _sweep(self, heap: list[Item]) -> None:
+        """Take out what is void: it must be most of the heap."""
+        looks = self._looks
+        heap[:] = [each for each in heap if looks[each[1]] == each[2]]
+        heapify(heap)

@@ -34,7 +34,7 @@ class Flight:
     @property
     def may_land(self) -> bool:
         """Whether everything that it follows was found over."""
-        return all(each.landed_at < inf for each in self.after)
+        return not self.after or all(each.landed_at < inf for each in self.after)
 
 
 class Flights:
@@ -97,8 +97,9 @@ class Flights:
 
     def _learn(self, flight: Flight, now: float) -> None:
         batch = flight.batch
-        ready_at = max([self._free_at[batch.stream], *(each.landed_at for each in flight.after)])
-        flight.began, flight.landed_at = max(flight.launched_at, ready_at), now
+        moments = [each.landed_at for each in flight.after]
+        flight.began = max(flight.launched_at, self._free_at[batch.stream], *moments)
+        flight.landed_at = now
         self._free_at[batch.stream] = now
         if not flight.launched_at < flight.began == now:  # else both ended between two looks
             self._costs.learn(batch.stage, len(batch.works), batch.frames, now - flight.began)

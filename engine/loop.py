@@ -7,8 +7,9 @@ the device through `Stages` and time as an argument.
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from math import inf
 
 from engine.admission import RETRY_AFTER, Admission, Held
@@ -75,22 +76,22 @@ class EngineLoop:
         self._admission = Admission(config.scheduler, self.costs, stages.info.slots)
         self._policy = policy(config.scheduler, self.costs, stages)
         self._flights = Flights(stages, self.costs, observer)
-        self._status_at: dict[str, float] = {}
+        self._status_at: OrderedDict[str, float] = OrderedDict()  # who waited longest comes first
         self._lateness = 0.0
         self._ended: Counter[str] = Counter()
 
-    def step(self, commands: Iterable[Command], now: float) -> bool:
+    def step(self, commands: Sequence[Command], now: float) -> bool:
         """Settle and launch; whether a batch was launched."""
         self.settle(commands, now)
         return self.launch(now)
 
-    def settle(self, commands: Iterable[Command], now: float) -> None:
+    def settle(self, commands: Sequence[Command], now: float) -> None:
         """Apply commands and take in what the device finished."""
         self._now = now
-        for command in commands:
-            if self._observer:
+        if self._observer:
+            for command in commands:
                 self._observer.command(command, now)
-            self._apply(command, now)
+        self._obey(commands, now)
         self._commit(now)
         self._admit(now)
         self._report(now)
@@ -136,6 +137,15 @@ class EngineLoop:
 
     # ------------------------------------------------------------- commands
 
+    def _obey(self, commands: Sequence[Command], now: float) -> None:
+        """Apply commands; text that comes in one go is read in one go, and looked at once."""
+        for (name, is_text), row in groupby(commands, _addressed):
+            for command in row:
+                self._apply(command, now)
+            if is_text and (utterance := self._live.get(name)):
+                utterance.text_changed()
+                self._settled(utterance, now)
+
     def _apply(self, command: Command, now: float) -> None:
         name = command.utterance
         if isinstance(command, Open):
@@ -162,9 +172,6 @@ class EngineLoop:
                 utterance.feed.finish()
             case Cancel():
                 self._end(utterance, "cancelled", "", now)
-                return
-        utterance.text_changed()
-        self._settled(utterance, now)
 
     def _heard(self, report: Playback, now: float) -> None:
         name = report.utterance
@@ -197,8 +204,7 @@ class EngineLoop:
             return
         while held := self._admission.next_in(self._live, now):
             self._begin(held.options, now)
-            for command in held.commands:
-                self._apply(command, now)
+            self._obey(held.commands, now)
         while held := self._admission.expired(now):
             name = held.options.utterance
             self._emit(Ended(name, "refused", "overloaded", retry_after=RETRY_AFTER))
@@ -230,6 +236,7 @@ class EngineLoop:
         self._live.add(utterance)
         if options.status:
             self._status_at[options.utterance] = -inf
+            self._status_at.move_to_end(options.utterance, last=False)
 
     # --------------------------------------------------------------- device
 
@@ -296,12 +303,22 @@ class EngineLoop:
             self._policy.touch(successor, now)
 
     def _report(self, now: float) -> None:
-        for name, last in self._status_at.items():
+        while self._status_at:
+            name, last = next(iter(self._status_at.items()))
             if now - last < STATUS_INTERVAL:
-                continue
+                return
             self._status_at[name] = now
-            utterance = self._live.get(name)
-            assert utterance is not None
-            clock = utterance.clock
-            slack = max(-FOREVER, min(FOREVER, self._policy.slack(utterance, now)))
-            self._emit(Status(name, clock.lead(now), slack, clock.model(now)))
+            self._status_at.move_to_end(name)
+            self._tell(name, now)
+
+    def _tell(self, name: str, now: float) -> None:
+        utterance = self._live.get(name)
+        assert utterance is not None
+        clock = utterance.clock
+        slack = max(-FOREVER, min(FOREVER, self._policy.slack(utterance, now)))
+        self._emit(Status(name, clock.lead(now), slack, clock.model(now)))
+
+
+def _addressed(command: Command) -> tuple[str, bool]:
+    """Whom a command is for, and whether it is about text."""
+    return command.utterance, isinstance(command, (Append, Flush, Finish))

@@ -15,7 +15,6 @@ from engine.costs import CostModel
 from engine.work import Stage
 
 LONGEST = 0.04  # s that a launch of chunks may take, as nothing interrupts it
-GENERATION = (Stage.PREFILL, Stage.TALKER, Stage.PREDICTOR)
 
 
 class Pace:
@@ -41,13 +40,12 @@ class Pace:
         self._under_way = self._launch_under_way()
         self._rungs = [rung for rung in self._ladder if self.chunk(rung) <= LONGEST]
         self.first_chunk = self._frames_of_the_first()
-        late = self._margin + self._under_way
-        self.newcomer = {each: self._margin + costs.until_sound(each) for each in GENERATION}
-        self.listener = {each: late + costs.until_sound(each, fellows) for each in GENERATION}
+        self.newcomer = self._before(self._margin, 1)
+        self.listener = self._before(self._margin + self._under_way, fellows)
 
     def before_chunk(self, frames: int, *, listening: bool) -> float:
         """Return the s before silence at which a chunk must start."""
-        before = self._margin + self.chunk(frames)
+        before = self._margin + self._costs.predict(Stage.CODEC, 1, frames)
         return before + self._under_way if listening else before
 
     def chunk(self, frames: int) -> float:
@@ -69,6 +67,15 @@ class Pace:
         """Return the largest rung that `ready` frames fill, 0 if none."""
         above = bisect_right(self._ladder, ready)
         return self._ladder[above - 1] if above else 0
+
+    def _before(self, spare: float, rows: int) -> dict[Stage, float]:
+        """Return the s before silence at which each stage of generation must start."""
+        prefill, talker, predictor, codec = (self._costs.predict(each, rows) for each in Stage)
+        return {
+            Stage.PREFILL: spare + (prefill + predictor + codec),
+            Stage.TALKER: spare + (talker + predictor + codec),
+            Stage.PREDICTOR: spare + (predictor + codec),
+        }
 
     def _launch_under_way(self) -> float:
         """Return what a listener may have to wait for, as nothing interrupts it, s."""

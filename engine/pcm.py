@@ -83,18 +83,13 @@ class LeadingSilence:
         return held
 
     def _listen(self, pcm: bytes) -> None:
-        """Count silent packets from the end: the last frame of most chunks is loud."""
-        end = len(pcm) // PACKET_BYTES * PACKET_BYTES
-        quiet = 0
-        while end > 0:
-            begin = max(0, end - FRAME_BYTES)
-            powers = _powers(pcm[begin:end])
-            loud = np.flatnonzero(powers >= self._threshold)
-            if len(loud):
-                self._quiet = quiet + len(powers) - 1 - int(loud[-1])
+        """Count silent packets from the end: the last of most chunks is loud."""
+        packets = len(pcm) // PACKET_BYTES
+        for quiet in range(packets):
+            if _power(pcm, packets - 1 - quiet) >= self._threshold:
+                self._quiet = quiet
                 return
-            quiet, end = quiet + len(powers), begin
-        self._quiet += quiet
+        self._quiet += packets
 
     def _look(self) -> None:
         """Count silent packets until the onset or until no more may be removed."""
@@ -117,3 +112,9 @@ def _powers(pcm: bytes) -> np.ndarray:
     samples = np.frombuffer(pcm, "<i2").astype(np.float64).reshape(-1, PACKET_SAMPLES)
     powers: np.ndarray = np.square(samples).mean(1)
     return powers
+
+
+def _power(pcm: bytes, packet: int) -> float:
+    """Return the mean square of one packet, in int16 steps squared."""
+    samples = np.frombuffer(pcm, "<i2", PACKET_SAMPLES, packet * PACKET_BYTES).astype(np.float64)
+    return float(samples @ samples) / PACKET_SAMPLES

@@ -62,15 +62,14 @@ class Scheduler:
                 room_at = self._room_at(utterance, dry)
                 agenda.add(agenda.resting[work.stage], room_at, work, look)
                 moment = min(moment, goes_on)
-        if work := self._chunk(utterance, dry, pace):
-            full = work.frames >= self._wanted(utterance, pace)
+        if chunk := self._chunk(utterance, dry, pace):
+            work, full = chunk
             due = now if full or utterance.stalled else self._chunk_due_at(work, dry, pace)
             if due <= now:
                 ready = agenda.ready[self._stream(Stage.CODEC, utterance)]
                 agenda.add(ready[Stage.CODEC], work.latest_start, work, look)
             elif due < inf:
                 agenda.add(agenda.gathering, due, work, look)
-                moment = min(moment, due)
         if moment < inf:
             agenda.remind(utterance, moment, look)
 
@@ -127,13 +126,15 @@ class Scheduler:
 
     def wake_at(self, now: float) -> float:
         """Return when time alone may make something ready, s; `inf` if nothing will."""
-        return max(now, self._agenda.wake_at())
+        chunk = self._agenda.first(self._agenda.gathering)
+        return max(now, min(self._agenda.wake_at(), chunk[0] if chunk else inf))
 
     def slack(self, utterance: Utterance, now: float) -> float:
         """Return the seconds until the utterance's next work must start; `inf` if it has none."""
         dry, pace = utterance.clock.dry_at(now), self._present_pace()
-        lanes = self._step(utterance, dry, pace), self._chunk(utterance, dry, pace)
-        return min((work.latest_start for work in lanes if work), default=inf) - now
+        step, chunk = self._step(utterance, dry, pace), self._chunk(utterance, dry, pace)
+        starts = [work.latest_start for work in (step, chunk and chunk[0]) if work]
+        return min(starts, default=inf) - now
 
     # ---------------------------------------------------------- one utterance
 
@@ -155,17 +156,20 @@ class Scheduler:
         before = pace.listener[stage] if utterance.samples else pace.newcomer[stage]
         return Work(utterance, stage, 1, dry + utterance.unsent - before)
 
-    def _chunk(self, utterance: Utterance, dry: float, pace: Pace) -> Work | None:
-        """What its codec lane could do: the largest rung that the waiting frames fill."""
+    def _chunk(self, utterance: Utterance, dry: float, pace: Pace) -> tuple[Work, bool] | None:
+        """What its codec lane could do: the largest rung that the waiting frames fill.
+
+        Returns: the work, and whether it need not wait for more frames.
+        """
         ready = utterance.ready_frames
         if not ready:
             return None
         listening = utterance.samples > 0
-        frames = self._wanted(utterance, pace)
-        if ready < frames:
+        wanted = frames = self._wanted(utterance, pace)
+        if ready < wanted:
             frames = (listening and pace.fitting_chunk(ready)) or ready
         start = dry - pace.before_chunk(frames, listening=listening)
-        return Work(utterance, Stage.CODEC, frames, start)
+        return Work(utterance, Stage.CODEC, frames, start), ready >= wanted
 
     def _wanted(self, utterance: Utterance, pace: Pace) -> int:
         """Return the frames of the next chunk: it grows from one that covers its successor."""
@@ -270,8 +274,10 @@ class Scheduler:
         A codec batch shares its number of frames. Who has more is cut to the anchor's number only
         if due about as soon, as this device counts: a cut chunk needs another launch.
         """
-        soon = AS_SOON * self._costs.predict(anchor.stage, 1, anchor.frames)
         works: list[Work] = []
+        if not heap:
+            return works
+        soon = AS_SOON * self._costs.predict(anchor.stage, 1, anchor.frames)
         unfit: list[Entry] = []
         while len(works) < room:
             entry = self._agenda.first(heap)

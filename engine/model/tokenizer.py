@@ -8,6 +8,9 @@ checkpoints have no tokenizer.json.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
@@ -22,6 +25,9 @@ SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+WORD = re.compile(r"(?<=\S)(?= \S)")  # the edge of two: no pre-token goes across it
+WORDS_KEPT = 16_384
+LONGEST_KEPT = 32  # code points of a word: what has no blanks is not kept
 ROLE_TOKENS = 3  # <|im_start|> assistant \n
 TAIL_TOKENS = 5  # <|im_end|> \n <|im_start|> assistant \n
 
@@ -34,6 +40,7 @@ class TextTokenizer:
         self._tokenizer = _build(folder)
         names = (token.content for token in self._tokenizer.get_added_tokens_decoder().values())
         self._special = re.compile("|".join(re.escape(name) for name in names))
+        self._first, self._next = _kept(self._begin), _kept(self._encode)
         opening = self._encode(f"<|im_start|>assistant\nx{_TAIL}")
         self.role = opening[:ROLE_TOKENS]  # opens the assistant's turn
         if len(opening) != ROLE_TOKENS + 1 + TAIL_TOKENS:
@@ -43,13 +50,16 @@ class TextTokenizer:
             )
 
     def body(self, text: str) -> list[int]:
-        """Tokenise what is to be spoken."""
-        text = self._plain(text)
-        return self._encode(f"<|im_start|>assistant\n{text}{_TAIL}")[ROLE_TOKENS:-TAIL_TOKENS]
+        """Tokenise what is to be spoken, word by word: most were met before."""
+        first, *others = WORD.split(self._plain(text))
+        return list(chain(self._first(first), *map(self._next, others)))
 
     def instruct(self, text: str) -> list[int]:
         """Tokenise style instructions as the user's turn; none for empty text."""
         return self._encode(f"<|im_start|>user\n{self._plain(text)}<|im_end|>\n") if text else []
+
+    def _begin(self, word: str) -> list[int]:
+        return self._encode(f"<|im_start|>assistant\n{word}{_TAIL}")[ROLE_TOKENS:-TAIL_TOKENS]
 
     def _plain(self, text: str) -> str:
         """Take the names of special tokens out: in somebody's text they would close the turn."""
@@ -62,6 +72,12 @@ class TextTokenizer:
 
 
 _TAIL = "<|im_end|>\n<|im_start|>assistant\n"
+
+
+def _kept(encode: Callable[[str], list[int]]) -> Callable[[str], list[int]]:
+    """Remember the ids of words that were encoded lately."""
+    known = lru_cache(WORDS_KEPT)(encode)
+    return lambda word: known(word) if len(word) <= LONGEST_KEPT else encode(word)
 
 
 def _build(folder: Path) -> Tokenizer:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import compress
 
 import numpy as np
 import torch
 
-from engine.graphs import CudaGraphs, Launched, Shape, smallest
+from engine.api import Sampling
+from engine.graphs import CudaGraphs, Launched, Shape
 from engine.kernels.decoder import supported
 from engine.kernels.pieces import chains
 from engine.kernels.sampler import ENDED, FINITE
 from engine.kernels.thresholds import LONGEST
 from engine.model import rows as words
 from engine.model.checkpoint import Checkpoint
+from engine.model.config import GenerationConfig
 from engine.model.rows import WIDTH, Words
 from engine.prompt import Prompt
 from engine.sampling import WORD, Knobs, predictor_knobs, talker_knobs
@@ -38,6 +40,9 @@ STEP_WORDS = [
     words.EOS_ALLOWED,
 ]  # fmt: skip
 FRAME_WORDS = [words.PLACE, words.SEGMENT, words.STEP]
+DRAWING = slice(words.TEMPERATURE, words.PENALTY + 1)  # what an utterance asks of the sampler
+SIGN = 1 << 31
+GOES_ON, ENDS = Outcome(), Outcome(end_of_speech=True)
 
 
 def fits(checkpoint: Checkpoint) -> bool:
@@ -70,8 +75,8 @@ class FlagsTicket:
     def outcomes(self) -> Sequence[Outcome]:
         """One per work, in order."""
         return [
-            Outcome(end_of_speech=bool(flags & ENDED)) if flags & FINITE else FAILED
-            for flags in self.launched.results[: self.rows].tolist()
+            (ENDS if flags & ENDED else GOES_ON) if flags & FINITE else FAILED
+            for flags in self.launched.results.tolist()[: self.rows]
         ]
 
 
@@ -81,7 +86,7 @@ class FrameTicket(FlagsTicket):
 
     def outcomes(self) -> Sequence[Outcome]:
         """One per work, in order."""
-        return [Outcome()] * self.rows
+        return [GOES_ON] * self.rows
 
 
 class CudaGeneration:
@@ -151,10 +156,7 @@ class CudaGeneration:
         values = [self._host.position(each) for each in utterances]
         if max(values) >= positions:
             return self._step_with_full(works, values)
-        shape = smallest(self._step.shapes, len(works))
-        assert shape is not None, f"talker: more works than rows were captured: {len(works)}"
-        batch = self._blank[shape.rows].copy()
-        batch[: len(works)] = self._talker_words[[each.slot for each in utterances]]
+        shape, batch = self._batch(self._step, self._talker_words, utterances)
         batch[: len(works), STEP_WORDS] = [
             (
                 position,
@@ -173,16 +175,25 @@ class CudaGeneration:
         """Complete the frame whose code 0 was drawn last."""
         capacity, graphs = self._state.capacity, self._frames[stream]
         utterances = [work.utterance for work in works]
-        shape = smallest(graphs.shapes, len(works))
-        assert shape is not None, f"predictor: more works than rows were captured: {len(works)}"
-        batch = self._blank[shape.rows].copy()
-        batch[: len(works)] = self._predictor_words[[each.slot for each in utterances]]
+        shape, batch = self._batch(graphs, self._predictor_words, utterances)
         batch[: len(works), FRAME_WORDS] = [
             (each.frame % capacity, each.segment_number, each.step) for each in utterances
         ]
         return FrameTicket(graphs.launch(shape, batch), len(works))
 
     # ------------------------------------------------------------ internals
+
+    def _batch(
+        self, graphs: CudaGraphs, table: Words, utterances: Sequence[Utterance]
+    ) -> tuple[Shape, Words]:
+        """Return the first shape with room for all, and its inputs as far as `table` knows them."""
+        count = len(utterances)
+        shape = next((each for each in graphs.shapes if each.rows >= count), None)
+        assert shape is not None, f"more works than rows were captured: {count}"
+        batch = self._blank[shape.rows].copy()
+        slots = [each.slot for each in utterances]
+        table.take(slots, axis=0, out=batch[:count], mode="clip")  # "raise" would copy once more
+        return shape, batch
 
     def _start(self, works: Sequence[Work], prompts: Sequence[Prompt], shape: Shape) -> Ticket:
         flat = self._padding(shape)
@@ -203,11 +214,14 @@ class CudaGeneration:
 
     def _remember(self, utterance: Utterance) -> None:
         """Write the words that stay the same for a whole segment."""
-        wish = utterance.options.sampling
-        both = (talker_knobs(self._generation, wish), predictor_knobs(self._generation, wish))
-        tables = (self._talker_words, self._predictor_words)
-        for table, knobs, vocabulary in zip(tables, both, self._vocabularies, strict=True):
-            _write(table[utterance.slot], utterance, knobs, vocabulary)
+        options, tables = utterance.options, (self._talker_words, self._predictor_words)
+        low, high = _signed(options.seed), _signed(options.seed >> 32)
+        both = _drawings(self._generation, self._vocabularies, options.sampling)
+        for table, drawing in zip(tables, both, strict=True):
+            row = table[utterance.slot]
+            row[words.SLOT] = utterance.slot
+            row[words.SEED_LOW], row[words.SEED_HIGH] = low, high
+            row[DRAWING] = drawing
 
     def _step_with_full(self, works: Sequence[Work], values: Sequence[int]) -> Ticket:
         """Speech that outgrew its cache ends; the runaway guard should have acted before."""
@@ -225,12 +239,25 @@ class CudaGeneration:
         return flat
 
 
-def _write(row: Words, utterance: Utterance, knobs: Knobs, vocabulary: int) -> None:
-    seed = utterance.options.seed
-    row.view(np.uint32)[[words.SEED_LOW, words.SEED_HIGH]] = (seed & WORD, seed >> 32 & WORD)
-    row[words.SLOT] = utterance.slot
+@lru_cache(64)  # nearly all ask for the same
+def _drawings(
+    default: GenerationConfig, vocabularies: tuple[int, int], wish: Sampling | None
+) -> list[Words]:
+    """Return the words `DRAWING` of Talker and predictor."""
+    both = (talker_knobs(default, wish), predictor_knobs(default, wish))
+    return [_drawing(*each) for each in zip(both, vocabularies, strict=True)]
+
+
+def _drawing(knobs: Knobs, vocabulary: int) -> Words:
+    row = np.zeros(WIDTH, np.int32)
     row[words.TOP_K] = min(knobs.top_k, vocabulary) or vocabulary
     floats = row.view(np.float32)
     floats[words.TEMPERATURE] = max(knobs.temperature, 0.0)
     floats[words.TOP_P] = knobs.top_p
     floats[words.PENALTY] = knobs.penalty
+    return row[DRAWING]
+
+
+def _signed(number: int) -> int:
+    """Return the int32 with the last 32 bits of a number."""
+    return (number + SIGN & WORD) - SIGN

@@ -29,9 +29,9 @@ from engine.text.spans import (
 MOST_MARKS = 16  # combining marks kept on one character
 
 # Letters that NFC leaves alone by themselves: the fast path.
-_LETTERS = re.compile(
-    "[0-9A-Za-zÀ-ÖØ-öø-ɏЀ-ҁҊ-ԯ\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]+"
-)
+_LETTER = "[0-9A-Za-zÀ-ÖØ-öø-ɏЀ-ҁҊ-ԯ\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]"
+_LETTERS = re.compile(f"{_LETTER}+")
+_WORDS = re.compile(f"(?:{_LETTER}+ )+")  # no rule takes a word that a blank stands behind
 _ESCAPABLE = "\\`*_{}[]()#+-.!|<>~&\"'$"
 
 
@@ -75,6 +75,8 @@ class Cleaner:
             return self._skip[1]
         if self._in_address:
             return self._read_address(index)
+        if words := _WORDS.match(self._source.text, index):
+            return self._read_words(index, words.group())
         letters = _LETTERS.match(self._source.text, index)
         if letters:
             return self._read_letters(index, letters.end())
@@ -92,6 +94,13 @@ class Cleaner:
         self._layout.say(text, self._base + index, bracket)
 
     # ----------------------------------------------------------- plain text
+
+    def _read_words(self, index: int, words: str) -> int:
+        for word in words.split(" ")[:-1]:
+            self._layout.say(word, self._base + index)
+            self._layout.rest(Pause.SPACE)
+            index += len(word) + 1
+        return index
 
     def _read_letters(self, index: int, end: int) -> int:
         text = self._source.text

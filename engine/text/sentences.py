@@ -111,8 +111,10 @@ def settled(text: str, start: int, end: int) -> tuple[list[int], int]:
     forced: list[int] = []
     previous = start
     for match in _SAFE.finditer(text, start + 1, end):
-        _cut_run(text, previous, match.start(), forced)
-        previous = match.start()
+        place = match.start()
+        if place - previous > PIECE:
+            _cut_run(text, previous, place, forced)
+        previous = place
     _cut_run(text, previous, end - 1, forced)
     return forced, max(previous, forced[-1] if forced else start)
 

@@ -3,6 +3,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
 from engine.api import CheckpointError
@@ -33,6 +35,18 @@ def test_the_role_opens_the_assistant_s_turn(tokenizer: TextTokenizer) -> None:
 
 def test_the_body_is_the_text_alone(tokenizer: TextTokenizer) -> None:
     assert tokenizer.body("a b") == tokenizer.body("a") + tokenizer.body(" b")
+
+
+@given(st.lists(st.sampled_from([" ", "\n", "\t", "\u0301", ".", "'s", "4", "it", "好", "w" * 40])))
+def test_ids_do_not_depend_on_the_division_into_words(
+    tokenizer: TextTokenizer, parts: list[str]
+) -> None:
+    text = "a" + "".join(parts)
+    before = len(tokenizer.instruct("a")) - 3  # <|im_start|> user \n; behind: <|im_end|> \n
+    whole = tokenizer.instruct(text)[before:-2]
+
+    assert tokenizer.body(text) == whole
+    assert tokenizer.body(text) == whole, "words that were met before"
 
 
 def test_no_instructions_are_no_rows(tokenizer: TextTokenizer) -> None:
