@@ -120,6 +120,7 @@ def steps(out: Path, *, rehearse: bool) -> list[Step]:
                 *("--sweep", loads, "--duration", seconds, "--streams", "3"),
             ),
         ),
+        Step("steps", 40, ("-m", "engine.stages.step_time"), rehearsable=False),
         Step("codec", 60, ("-m", "engine.kernels.codec_bench"), rehearsable=False),
         Step("tiles", 300, ("-m", "engine.kernels.codec_tune", str(out)), rehearsable=False),
     ]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 import torch
 
+from engine.kernels.replay import replay_seconds
 from engine.model.codec import Codec
 from engine.model.codec_fused import FusedCodec
 from engine.model.codec_lane import Lane
@@ -19,8 +19,6 @@ from engine.model.random_weights import RandomTensors, full_size
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 FRAMES = (1, 2, 4, 8, 12)
 POSITION = 100  # frames decoded before: the window is full
-GROUPS = 7  # of replays, whose median counts
-GROUP_SECONDS = 0.008
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,34 +57,6 @@ def step_of(
     plan[1] = 0 if begins else POSITION
     state, lane = codec.new_state(rows, longest=frames), lane or codec.new_lane(rows * frames)
     return lambda: codec.step(plan, codes, state, lane, frames=frames)
-
-
-def replay_seconds(
-    work: Callable[[], object],
-    *,
-    times: int = 1,
-    groups: int = GROUPS,
-    group_seconds: float = GROUP_SECONDS,
-) -> float:
-    """Return the median seconds of one of `times` equal parts of `work`, replayed as a graph."""
-    work()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
-    first = _group(graph, 3)
-    count = max(3, min(100, int(group_seconds / first)))
-    return median(_group(graph, count) for _ in range(groups)) / times
-
-
-def _group(graph: torch.cuda.CUDAGraph, count: int) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    for _ in range(count):
-        graph.replay()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / 1000 / count
 
 
 def table(times: Sequence[StepTime]) -> str:

@@ -19,11 +19,12 @@ import torch
 from triton.runtime.errors import OutOfResources
 
 from engine.kernels import codec_tiles
-from engine.kernels.codec_bench import full_size_codec, replay_seconds, step_of
+from engine.kernels.codec_bench import full_size_codec, step_of
 from engine.kernels.codec_candidates import Call, calls, candidates
 from engine.kernels.codec_gemm import multiply
 from engine.kernels.codec_launch import Scratch
 from engine.kernels.codec_tiles import Tile
+from engine.kernels.replay import replay_seconds
 from engine.model.codec_fused import FusedCodec
 
 SHAPES = [

@@ -11,42 +11,28 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
-from torch import Tensor
 
-from engine.graphs import Shape as Buckets
 from engine.kernels import tile_table
 from engine.kernels.tile_table import ADD, STORE, SWIGLU, Shape, Tile
 from engine.kernels.tune import usable
-from engine.model import rows as words
 from engine.model.checkpoint import Checkpoint
 from engine.model.config import DecoderConfig
-from engine.model.rows import WIDTH
-from engine.stages.cuda_steps import PredictorSteps, TalkerSteps
-from engine.stages.state import SlotState, allocate
+from engine.stages.step_time import Measure, measures
 
-CONTEXT = 200  # cache positions behind a Talker step
-REPLAYS = 4
-GROUPS = 3  # of replays; the median counts
-
-Measure = Callable[[int], float]  # rows -> seconds of a step
 Race = tuple[Shape, int, Callable[[], float]]  # a product of so many rows; seconds of its step
 
 
 @torch.inference_mode()
 def tune(checkpoint: Checkpoint, most: int) -> None:
-    """Fill the table of tiles for up to `most` rows, and print it."""
+    """Fill the table of tiles for up to `most` rows anew, beginning from what it says now."""
     counts = [2**exponent for exponent in range(12) if 2**exponent <= most]
-    state = allocate(checkpoint, slots=most + 1, segment_seconds=12.0)
-    state.cache.keys.normal_()
-    state.cache.values.normal_()
     talker, predictor = checkpoint.config.talker, checkpoint.config.predictor
-    whole, frame = _talker(checkpoint, state), _predictor(checkpoint, state)
+    step, frame = measures(checkpoint, counts[-1])
     races = _races(predictor, counts, frame)
     # The predictor's first pass has two tokens a row.
     races += [(each, 2 * counts[-1], partial(frame, counts[-1])) for each in shapes(predictor)]
-    races += _races(talker, counts, whole)  # decides about shapes that both have
+    races += _races(talker, counts, step)  # decides about shapes that both have
     runners = usable([(shape, rows) for shape, rows, _ in races], checkpoint.talker.device)
-    tile_table.TILES = {}
     for shape, rows, measure in races:
         _race(shape, rows, runners[shape, rows], measure)
 
@@ -79,41 +65,3 @@ def _race(shape: Shape, rows: int, tiles: Sequence[Tile], measure: Callable[[], 
     table[rows] = winner
     library, best = (round(1e3 * times[tile], 3) for tile in (None, winner))
     print(f"tile {shape} rows={rows} step {library} -> {best} ms: {winner}", flush=True)
-
-
-def _talker(checkpoint: Checkpoint, state: SlotState) -> Measure:
-    steps = TalkerSteps(checkpoint.talker, state)
-    return lambda rows: _seconds(steps.step, rows, state)
-
-
-def _predictor(checkpoint: Checkpoint, state: SlotState) -> Measure:
-    steps = PredictorSteps(checkpoint.predictor, state)
-    return lambda rows: _seconds(steps.frame, rows, state)
-
-
-def _seconds(step: Callable[[Tensor, Tensor, Buckets], None], rows: int, state: SlotState) -> float:
-    """Capture a step and return the time of a replay."""
-    device, shape = state.codes.device, Buckets(rows)
-    batch = words.empty(rows, WIDTH, state.codes.shape[0] - 1)
-    batch[:, words.SLOT] = range(rows)
-    batch[:, words.POSITION] = CONTEXT
-    batch[:, words.TOP_K] = 50
-    batch.view("float32")[:, words.TEMPERATURE] = 0.9
-    inputs = torch.from_numpy(batch.ravel()).to(device)
-    flags = torch.zeros(rows, dtype=torch.int32, device=device)
-    step(inputs, flags, shape)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step(inputs, flags, shape)
-    graph.replay()
-    times = []
-    for _ in range(GROUPS):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(REPLAYS):
-            graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) / 1e3 / REPLAYS)
-    return sorted(times)[GROUPS // 2]
