@@ -49,15 +49,11 @@ class Agenda:
 
     def add(self, heap: list[Entry], key: float, work: Work, look: int) -> None:
         """Put work in its place."""
-        heappush(heap, (key, work.utterance.slot, look, work))
-        if len(heap) > 2 * len(self._looks) + SWEEP_AT:
-            self._sweep(heap)
+        self._push(heap, (key, work.utterance.slot, look, work))
 
     def remind(self, utterance: Utterance, moment: float, look: int) -> None:
         """Look again at that moment, unless something happens to the utterance before."""
-        heappush(self._timers, (moment, utterance.slot, look, utterance))
-        if len(self._timers) > 2 * len(self._looks) + SWEEP_AT:
-            self._sweep(self._timers)
+        self._push(self._timers, (moment, utterance.slot, look, utterance))
 
     def first(self, heap: list[Entry]) -> Entry | None:
         """Return a heap's first entry that counts."""
@@ -93,14 +89,17 @@ class Agenda:
                 yield work.utterance
 
     def wake_at(self) -> float:
-        """Return the next moment of a reminder, s; `inf` if there is none."""
+        """Return the next moment at which somebody's time comes, or a chunk's, s; `inf`: none."""
         timers, looks = self._timers, self._looks
         while timers and looks[timers[0][1]] != timers[0][2]:
             heappop(timers)
-        return timers[0][0] if timers else inf
+        chunk = self.first(self.gathering)
+        return min(timers[0][0] if timers else inf, chunk[0] if chunk else inf)
 
-    def _sweep(self, heap: list[Item]) -> None:
-        """Take out what is void: it must be most of the heap."""
-        looks = self._looks
-        heap[:] = [each for each in heap if looks[each[1]] == each[2]]
-        heapify(heap)
+    def _push(self, heap: list[Item], item: Item) -> None:
+        """Add to a heap, and sweep it if most of it must be void."""
+        heappush(heap, item)
+        if len(heap) > 2 * len(self._looks) + SWEEP_AT:
+            looks = self._looks
+            heap[:] = [each for each in heap if looks[each[1]] == each[2]]
+            heapify(heap)

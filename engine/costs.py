@@ -37,7 +37,6 @@ class CostModel:
         self._means: dict[Stage, dict[Size, float]] = {stage: {} for stage in Stage}
         self._predicted: dict[Stage, dict[Size, float]] = {stage: {} for stage in Stage}
         self._likes: dict[Stage, dict[Size, Like]] = {stage: {} for stage in Stage}
-        self._paths: dict[tuple[Stage, int, int], float] = {}
 
     def learn(self, stage: Stage, rows: int, frames: int, seconds: float) -> None:
         """Take one measured launch into account."""
@@ -53,7 +52,6 @@ class CostModel:
         self.version += 1
         for predicted in self._predicted.values():
             predicted.clear()  # of every stage: unnoticed moves add up
-        self._paths.clear()
 
     def predict(self, stage: Stage, rows: int = 1, frames: int = 1) -> float:
         """Return the expected duration of a launch, s."""
@@ -63,15 +61,9 @@ class CostModel:
             seconds = known[size] = self._estimate(stage, _size(rows, frames))
         return seconds
 
-    def until_sound(self, stage: Stage, rows: int = 1, frames: int = 1) -> float:
+    def until_sound(self, stage: Stage, rows: int = 1) -> float:
         """Return the seconds from launching `stage` among `rows` utterances to samples."""
-        key = (stage, rows, frames)
-        seconds = self._paths.get(key)
-        if seconds is None:
-            launches = ((each, frames if each is Stage.CODEC else 1) for each in PATHS[stage])
-            seconds = sum(self.predict(each, rows, count) for each, count in launches)
-            self._paths[key] = seconds
-        return seconds
+        return sum(self.predict(each, rows) for each in PATHS[stage])
 
     def _estimate(self, stage: Stage, size: Size) -> float:
         means = self._means[stage]

@@ -92,11 +92,11 @@ class _Place:
     used: bool = False
     _parts: dict[Shape, _Part] = field(default_factory=dict)
 
-    def part(self, shape: Shape, words: int) -> _Part:
+    def part(self, shape: Shape, size: int) -> _Part:
         """Return as much of both buffers as a launch of a shape takes: cut once, as cuts cost."""
         part = self._parts.get(shape)
         if part is None:
-            inputs = self.inputs[:words]
+            inputs = self.inputs[:size]
             part = self._parts[shape] = _Part(inputs, inputs.numpy(), self.results[: shape.rows])
         return part
 
@@ -161,8 +161,11 @@ class CudaGraphs:
 
 
 def places(works: int) -> int:
-    """Return how many launches may be in flight, or over and not yet read, on one stream."""
-    return IN_FLIGHT * works
+    """Return how many launches may be in flight, or over and not yet read, on one stream.
+
+    A batch takes one for each work at most, and once more if it failed half-way and is run anew.
+    """
+    return (IN_FLIGHT + 1) * works
 
 
 def _pinned(count: int, words: int) -> Tensor:

@@ -88,9 +88,6 @@ class EngineLoop:
     def settle(self, commands: Sequence[Command], now: float) -> None:
         """Apply commands and take in what the device finished."""
         self._now = now
-        if self._observer:
-            for command in commands:
-                self._observer.command(command, now)
         self._obey(commands, now)
         self._commit(now)
         self._admit(now)
@@ -137,10 +134,16 @@ class EngineLoop:
 
     # ------------------------------------------------------------- commands
 
-    def _obey(self, commands: Sequence[Command], now: float) -> None:
-        """Apply commands; text that comes in one go is read in one go, and looked at once."""
+    def _obey(self, commands: Sequence[Command], now: float, *, observed: bool = False) -> None:
+        """Apply commands; text that comes in one go is read in one go, and looked at once.
+
+        Args:
+            observed: the observer was told of them when they came.
+        """
         for (name, is_text), row in groupby(commands, _addressed):
             for command in row:
+                if self._observer and not observed:
+                    self._observer.command(command, now)
                 self._apply(command, now)
             if is_text and (utterance := self._live.get(name)):
                 utterance.text_changed()
@@ -204,7 +207,7 @@ class EngineLoop:
             return
         while held := self._admission.next_in(self._live, now):
             self._begin(held.options, now)
-            self._obey(held.commands, now)
+            self._obey(held.commands, now, observed=True)
         while held := self._admission.expired(now):
             name = held.options.utterance
             self._emit(Ended(name, "refused", "overloaded", retry_after=RETRY_AFTER))
@@ -309,9 +312,9 @@ class EngineLoop:
                 return
             self._status_at[name] = now
             self._status_at.move_to_end(name)
-            self._tell(name, now)
+            self._tell_status(name, now)
 
-    def _tell(self, name: str, now: float) -> None:
+    def _tell_status(self, name: str, now: float) -> None:
         utterance = self._live.get(name)
         assert utterance is not None
         clock = utterance.clock

@@ -45,7 +45,7 @@ class Pace:
 
     def before_chunk(self, frames: int, *, listening: bool) -> float:
         """Return the s before silence at which a chunk must start."""
-        before = self._margin + self._costs.predict(Stage.CODEC, 1, frames)
+        before = self._margin + self.chunk(frames)
         return before + self._under_way if listening else before
 
     def chunk(self, frames: int) -> float:
@@ -70,12 +70,8 @@ class Pace:
 
     def _before(self, spare: float, rows: int) -> dict[Stage, float]:
         """Return the s before silence at which each stage of generation must start."""
-        prefill, talker, predictor, codec = (self._costs.predict(each, rows) for each in Stage)
-        return {
-            Stage.PREFILL: spare + (prefill + predictor + codec),
-            Stage.TALKER: spare + (talker + predictor + codec),
-            Stage.PREDICTOR: spare + (predictor + codec),
-        }
+        stages = (Stage.PREFILL, Stage.TALKER, Stage.PREDICTOR)
+        return {each: spare + self._costs.until_sound(each, rows) for each in stages}
 
     def _launch_under_way(self) -> float:
         """Return what a listener may have to wait for, as nothing interrupts it, s."""

@@ -47,7 +47,7 @@ class Register:
         self._utterances[name] = utterance
         self._clocks[name] = utterance.clock
         self._successors.pop(name, None)  # an earlier bearer of the name: links never form a ring
-        if options.after in self._clocks:
+        if options.after != name and options.after in self._clocks:
             self._successors[options.after or ""] = name
 
     def remove(self, utterance: Utterance) -> None:

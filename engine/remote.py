@@ -88,15 +88,17 @@ class RemoteEngine(EngineClient):
 
     def _say(self, piece: bytes) -> None:
         """Write in one piece what is said in one turn of the event loop, as a text and its end."""
+        if self._writer is None:
+            return
         if not self._said:
-            asyncio.get_running_loop().call_soon(self._write_said)
+            asyncio.get_running_loop().call_soon(self._write_said, self._writer)
         self._said.append(piece)
 
-    def _write_said(self) -> None:
+    def _write_said(self, writer: asyncio.StreamWriter) -> None:
         said = b"".join(self._said)
         self._said.clear()
-        if self._writer:
-            self._writer.write(said)
+        if writer is self._writer:  # else that engine was lost meanwhile, and who spoke there ended
+            writer.write(said)
 
     async def _keep(self, connected: asyncio.Event) -> None:
         """Connect again whenever the connection ends, for whatever reason."""

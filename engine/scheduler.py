@@ -126,8 +126,7 @@ class Scheduler:
 
     def wake_at(self, now: float) -> float:
         """Return when time alone may make something ready, s; `inf` if nothing will."""
-        chunk = self._agenda.first(self._agenda.gathering)
-        return max(now, min(self._agenda.wake_at(), chunk[0] if chunk else inf))
+        return max(now, self._agenda.wake_at())
 
     def slack(self, utterance: Utterance, now: float) -> float:
         """Return the seconds until the utterance's next work must start; `inf` if it has none."""

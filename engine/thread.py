@@ -168,7 +168,9 @@ class EngineThread:
             return self._drain()
         now = time.monotonic()
         if tickets := loop.tickets:
-            wake_at = loop.wake_at(now)  # those whose time has come already wait for room
+            # Those whose time has come wait for room, which a launch that ends gives them. Whoever
+            # is to be refused soon waits with them, for no longer than until the next heartbeat.
+            wake_at = loop.wake_at(now)
             until = min(beat_at, wake_at) if wake_at > now else beat_at
             while time.monotonic() < until and self._inbox.empty() and not _any_done(tickets):
                 _wait_for(tickets, GLANCE)

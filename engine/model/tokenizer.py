@@ -25,7 +25,7 @@ SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-WORD = re.compile(r"(?<=\S)(?= \S)")  # the edge of two: no pre-token goes across it
+EDGE = re.compile(r"(?<=\S)(?= \S)")  # of two words: no pre-token goes across it
 WORDS_KEPT = 16_384
 LONGEST_KEPT = 32  # code points of a word: what has no blanks is not kept
 ROLE_TOKENS = 3  # <|im_start|> assistant \n
@@ -40,7 +40,7 @@ class TextTokenizer:
         self._tokenizer = _build(folder)
         names = (token.content for token in self._tokenizer.get_added_tokens_decoder().values())
         self._special = re.compile("|".join(re.escape(name) for name in names))
-        self._first, self._next = _kept(self._begin), _kept(self._encode)
+        self._encode_first, self._encode_next = _kept(self._begin), _kept(self._encode)
         opening = self._encode(f"<|im_start|>assistant\nx{_TAIL}")
         self.role = opening[:ROLE_TOKENS]  # opens the assistant's turn
         if len(opening) != ROLE_TOKENS + 1 + TAIL_TOKENS:
@@ -51,8 +51,8 @@ class TextTokenizer:
 
     def body(self, text: str) -> list[int]:
         """Tokenise what is to be spoken, word by word: most were met before."""
-        first, *others = WORD.split(self._plain(text))
-        return list(chain(self._first(first), *map(self._next, others)))
+        first, *others = EDGE.split(self._plain(text))
+        return list(chain(self._encode_first(first), *map(self._encode_next, others)))
 
     def instruct(self, text: str) -> list[int]:
         """Tokenise style instructions as the user's turn; none for empty text."""

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from engine.api import Sampling
-from engine.graphs import CudaGraphs, Launched, Shape
+from engine.graphs import CudaGraphs, Launched, Shape, smallest
 from engine.kernels.decoder import supported
 from engine.kernels.pieces import chains
 from engine.kernels.sampler import ENDED, FINITE
@@ -186,9 +186,9 @@ class CudaGeneration:
     def _batch(
         self, graphs: CudaGraphs, table: Words, utterances: Sequence[Utterance]
     ) -> tuple[Shape, Words]:
-        """Return the first shape with room for all, and its inputs as far as `table` knows them."""
+        """Return the smallest shape with room for all, and its inputs as far as `table` knows."""
         count = len(utterances)
-        shape = next((each for each in graphs.shapes if each.rows >= count), None)
+        shape = smallest(graphs.shapes, count)
         assert shape is not None, f"more works than rows were captured: {count}"
         batch = self._blank[shape.rows].copy()
         slots = [each.slot for each in utterances]
@@ -242,10 +242,10 @@ class CudaGeneration:
 @lru_cache(64)  # nearly all ask for the same
 def _drawings(
     default: GenerationConfig, vocabularies: tuple[int, int], wish: Sampling | None
-) -> list[Words]:
-    """Return the words `DRAWING` of Talker and predictor."""
+) -> tuple[Words, ...]:
+    """Return the words `DRAWING` of Talker and predictor, for all who wish the same."""
     both = (talker_knobs(default, wish), predictor_knobs(default, wish))
-    return [_drawing(*each) for each in zip(both, vocabularies, strict=True)]
+    return tuple(_drawing(*each) for each in zip(both, vocabularies, strict=True))
 
 
 def _drawing(knobs: Knobs, vocabulary: int) -> Words:
@@ -255,6 +255,7 @@ def _drawing(knobs: Knobs, vocabulary: int) -> Words:
     floats[words.TEMPERATURE] = max(knobs.temperature, 0.0)
     floats[words.TOP_P] = knobs.top_p
     floats[words.PENALTY] = knobs.penalty
+    row.flags.writeable = False
     return row[DRAWING]
 
 

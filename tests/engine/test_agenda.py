@@ -55,9 +55,19 @@ def test_what_is_void_does_not_pile_up() -> None:
 
     for number in range(10 * SWEEP_AT):
         look = agenda.outdate(0)
-        agenda.add(agenda.gathering, 100.0 - number, chunk(each), look)
-        agenda.remind(each, 1000.0 + number, look)
+        agenda.add(agenda.gathering, 2000.0 - number, chunk(each), look)
+        agenda.remind(each, 100.0 + number, look)
 
     assert len(agenda.gathering) <= SWEEP_AT + 2
     assert len(agenda._timers) <= SWEEP_AT + 2
-    assert agenda.wake_at() == 1000.0 + number
+    assert agenda.wake_at() == 100.0 + number
+
+
+def test_a_chunk_that_gathers_is_looked_at_when_it_is_due() -> None:
+    agenda, early, late = Agenda(ONE_STREAM), speaking(0), speaking(1)
+    agenda.add(agenda.gathering, 1.0, chunk(early), agenda.outdate(0))
+    agenda.remind(late, 2.0, agenda.outdate(1))
+
+    assert agenda.wake_at() == 1.0
+    assert list(agenda.due(1.5)) == [early]
+    assert agenda.wake_at() == 2.0

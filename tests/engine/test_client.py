@@ -187,6 +187,17 @@ async def test_gateway_that_disconnects_cancels_its_utterances(tmp_path: Path) -
         await other.close()
 
 
+async def test_what_is_said_to_a_lost_engine_is_not_told_to_the_next(tmp_path: Path) -> None:
+    async with overheard(tmp_path) as (client, reads):
+        client.send(Cancel("told"))
+        client._writer, kept = None, client._writer
+        client.send(Cancel("to nobody"))
+        client._writer = kept
+        await until(lambda: reads)
+
+    assert reads == [[Cancel("told")]]
+
+
 async def test_playback_is_told_in_company_and_older_by_its_wait(tmp_path: Path) -> None:
     async with overheard(tmp_path) as (client, reads):
         for utterance in ("a", "b"):

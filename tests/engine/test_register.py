@@ -32,3 +32,11 @@ def test_a_predecessor_nobody_knows_leaves_nothing_behind() -> None:
     register.prune(1e9)
 
     assert len(register._successors) == before
+
+
+def test_nobody_is_heard_after_themselves() -> None:
+    register = Register(4)
+    register.slots.allocate()
+    register.add(named("u", after="u"))
+
+    assert not list(register.behind("u"))
