@@ -7,10 +7,11 @@ loaded; what needs the engine's libraries runs as a process of its own.
 from __future__ import annotations
 
 import importlib
-import subprocess
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from engine.api import ConfigError, EngineError
 
@@ -59,13 +60,19 @@ def usage() -> str:
 def _run(module: str, arguments: list[str]) -> int:
     try:
         if module.startswith("engine"):
-            return subprocess.call([sys.executable, "-m", module, *arguments])
+            return _become(module, arguments)
         return int(importlib.import_module(module).main(arguments))
     except EngineError as error:
         print(f"playhead: {error}", file=sys.stderr)
         return USAGE_ERROR if isinstance(error, ConfigError) else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _become(module: str, arguments: list[str]) -> NoReturn:
+    """Go on as a command of the engine: a process between would take the signals meant for it."""
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
 
 
 if __name__ == "__main__":

@@ -96,6 +96,8 @@ class Conversation:
         except ProtocolError as problem:
             if problem.kind == "ack" and self.greeted:
                 self._telemetry.distrust(now)
+            if problem.kind == "say" and self._utterances.used(problem.utterance or ""):
+                problem.utterance = None  # the one of that name goes on
             self._refuse(problem, now)
 
     def leave(self, end: End) -> None:
@@ -254,7 +256,7 @@ class Conversation:
     def _text(self, text: Text) -> None:
         speaking = self._utterances.find(text.utterance)
         limit = self._house.config.limits.text_message
-        if len(text.text) <= limit:
+        if len(text.text) <= limit or speaking.text.done:
             speaking.add(text.text, text.last)
             return
         problem = ProtocolError(
@@ -281,7 +283,7 @@ class Conversation:
             speaking.cancel(speaking.heard(cancel, now))
             return
         over = self._utterances.over.get(cancel.utterance)
-        if over is None:
+        if over is None or over.sound.stopped:  # what was heard has been told
             self._utterances.find(cancel.utterance)
             return
         self._tell_closed(over, over.heard(cancel, now), cancel.ref)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,8 @@ from gateway import address, cli, doctor
 from gateway.config import GatewayConfig
 from gateway.sound import opus
 from tests.waiting import LIMIT
+
+FAKE = Path(__file__).resolve().parents[2] / "configs" / "fake.toml"
 
 
 @pytest.fixture
@@ -80,6 +83,22 @@ def test_a_taken_port_ends_serve_before_the_model_is_looked_for(taken: int) -> N
     assert done.returncode != 0
     assert f"127.0.0.1:{taken}" in done.stderr
     assert "nowhere" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_signal_for_an_engine_reaches_it(tmp_path: Path) -> None:
+    path = tmp_path / "engine"
+    options = ("--config", str(FAKE), "--listen", f"unix:{path}")
+    command = [sys.executable, "-m", "gateway.cli", "engine", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        assert any("engine ready" in line for line in process.stderr)
+
+        process.terminate()
+
+        process.wait(LIMIT)
+    with socket.socket(socket.AF_UNIX) as late, pytest.raises(OSError, match=r"No such|refused"):
+        late.connect(str(path))
 
 
 def test_a_taken_port_is_named(taken: int) -> None:

@@ -171,6 +171,19 @@ async def test_cancel_after_done_still_tells_what_was_heard(serve):
     assert (error["heard"]["source"], error["heard"]["text"]) == ("client", "H")
 
 
+async def test_a_second_cancel_claims_nothing_about_what_was_heard(serve):
+    served = await serve()
+    async with greeted(served.voice_url) as wire:
+        await wire.send("say", utterance="u", text=TEXT)
+        await wire.send("cancel", utterance="u")
+        await wire.answer("cancelled")
+        await wire.send("cancel", utterance="u")
+
+        error = await wire.answer("error")
+
+    assert (error["code"], "heard" in error) == ("utterance_closed", False)
+
+
 async def test_cancel_of_all_fences_each(serve):
     served = await serve(FakeEngine(silent=True))
     async with greeted(served.voice_url) as wire:

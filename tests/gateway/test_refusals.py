@@ -146,6 +146,32 @@ async def test_odd_text_is_spoken_and_harms_nobody(serve, text):
     served.engine.last().text.encode()
 
 
+@pytest.mark.parametrize("fields", [{"text": 5}, {"seed": "x"}, {"mode": "loud"}])
+async def test_malformed_say_names_no_utterance_that_goes_on(serve, fields):
+    served = await serve()
+    async with greeted(served.voice_url) as wire:
+        await wire.send("say", utterance="u", text="Hello")
+        await wire.send("say", utterance="u", **fields)
+
+        error = await wire.answer("error")
+
+        assert (error["code"], error.get("utterance")) == ("invalid_message", None)
+        await wire.send("text", utterance="u", last=True)
+        await wire.answer("done", utterance="u")
+
+
+async def test_too_much_text_after_the_last_piece_ends_nothing(serve):
+    served = await serve(limits={"text_message": 12})
+    async with greeted(served.voice_url) as wire:
+        await wire.send("say", utterance="u", text=TEXT, last=True)
+        await wire.send("text", utterance="u", text="x" * 13)
+
+        error = await wire.answer("error")
+
+        assert (error["code"], error.get("n")) == ("utterance_closed", None)
+        await wire.answer("done", utterance="u")
+
+
 async def test_too_much_text_in_pieces_ends_only_that_utterance(serve):
     served = await serve(limits={"text": 12})
     async with greeted(served.voice_url) as wire:
