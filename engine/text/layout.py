@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
+from unicodedata import category
 
 from engine.text.characters import CLOSERS, STOPS, WIDE
 
@@ -36,6 +37,8 @@ class Pause(IntEnum):
     STOP = 5
 
 
+MARKS_ALIKE = 3  # of one mark in a row that are said: a model babbles through hundreds …
+MARKS = 12  # … and of any marks
 FULL_LINE = 60  # columns: a longer line was probably wrapped, its end says nothing
 _TIGHT = ".,;:!?)]}…"  # no blank before these where an emoji stood
 
@@ -53,6 +56,7 @@ class Layout:
         self.last = ""  # last visible code point given out
         self.line_start = True
         self.starred = False  # an emphasis is open
+        self._alike = self._marks = 0  # in a row: of the last mark, and of any
         self._core = ""  # last visible code point that is no closing quote or bracket
         self._pause = Pause.NONE
         self._gap = False  # something was removed since
@@ -75,6 +79,8 @@ class Layout:
 
     def say(self, text: str, origin: int, bracket: bool = False) -> None:
         """Give out visible text; `bracket`: it is a `<` that must not become a tag."""
+        if self._too_many(text[-1]):
+            return
         self._separate(text[0], origin)
         self._units.append(Unit(text, origin))
         self.last = text[-1]
@@ -83,6 +89,17 @@ class Layout:
         self._column += len(text)
         self._pause, self._gap, self._bracket = Pause.NONE, False, bracket
         self.line_start, self._newlines = False, 0
+
+    def _too_many(self, character: str) -> bool:
+        """Count marks in a row; whether this one is beyond what is said of them."""
+        if character.isalnum():
+            self._alike = self._marks = 0
+            return False
+        if category(character)[0] not in "PS":
+            return False
+        self._marks += 1
+        self._alike = self._alike + 1 if character == self.last else 1
+        return self._alike > MARKS_ALIKE or self._marks > MARKS
 
     def _separate(self, first: str, origin: int) -> None:
         separators = self._separators(first) if self.last else ""
