@@ -10,7 +10,7 @@ from typing import Protocol
 from torch import Tensor
 
 from engine.kernels.norm import rms_norm
-from engine.kernels.tile_table import ADD, STORE, SWIGLU, Tile, tile_for
+from engine.kernels.tile_table import ADD, STORE, SWIGLU, Shape, Tile, tile_for
 from engine.kernels.tiles import Scratch, product
 from engine.model.config import DecoderConfig
 from engine.model.layers import Decoder, Layer
@@ -46,19 +46,16 @@ class FusedDecoder:
         self.x = like.new_empty(rows, hidden)  # the residual stream
         self._normals = like.new_empty(rows, hidden)
         self._decoder = decoder
+        self._tiled = tiled
         self._eps = config.rms_norm_eps
         self._qkv = like.new_empty(rows, (heads + 2 * keys) * width)
         self._mixed = like.new_empty(rows, heads * width)
         self._inner = like.new_empty(rows, inner)
-
-        def tile(features: int, size: int, kind: int) -> Tile | None:
-            return tile_for((features, size, kind), rows, like.dtype) if tiled else None
-
         self._tiles = (
-            tile(self._qkv.shape[1], hidden, STORE),
-            tile(hidden, heads * width, ADD),
-            tile(inner, hidden, SWIGLU),
-            tile(hidden, inner, ADD),
+            self._tile((self._qkv.shape[1], hidden, STORE), rows),
+            self._tile((hidden, heads * width, ADD), rows),
+            self._tile((inner, hidden, SWIGLU), rows),
+            self._tile((hidden, inner, ADD), rows),
         )
         split = any(tile and tile.splits > 1 for tile in self._tiles)
         self._scratch = Scratch.allocate(like.device) if split else None
@@ -78,9 +75,14 @@ class FusedDecoder:
         """Apply the final norm to some rows of `x`."""
         return self._normal(x, self._decoder.norm)
 
-    def head(self, tile: Tile | None, x: Tensor, head: Tensor, logits: Tensor) -> None:
-        """Apply the final norm and a head to some rows of `x`."""
+    def head(self, x: Tensor, head: Tensor, logits: Tensor) -> None:
+        """Apply the final norm and a head (outputs, hidden) to some rows of `x`."""
+        features, size = head.shape
+        tile = self._tile((features, size, STORE), x.shape[0])
         self._normalised(tile, x, self._decoder.norm, head, logits, STORE)
+
+    def _tile(self, shape: Shape, rows: int) -> Tile | None:
+        return tile_for(shape, rows, self.x.dtype) if self._tiled else None
 
     def _normalised(
         self, tile: Tile | None, x: Tensor, norm: Tensor, weight: Tensor, out: Tensor, kind: int

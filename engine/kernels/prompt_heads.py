@@ -94,10 +94,10 @@ def _prompt_heads(
     else:
         cosine, low_sine, high_sine = angles(cosine_ptr, sine_ptr, position, HALF)
         one = tl.zeros([1, 1], tl.int32)
-        weights = halves(weight_ptr + head * size + one, True, HALF)
+        low_weight, high_weight = halves(weight_ptr + head * size + one, True, HALF)
         low, high = halves(source + one, True, HALF)
         low, high = turned(
-            low, high, weights[0], weights[1], cosine, low_sine, high_sine, eps, qkv_ptr, HALF
+            low, high, low_weight, high_weight, cosine, low_sine, high_sine, eps, qkv_ptr, HALF
         )
         low = low.to(qkv_ptr.dtype.element_ty)
         high = high.to(qkv_ptr.dtype.element_ty)

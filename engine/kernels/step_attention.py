@@ -105,9 +105,9 @@ def _step_attention(
     chunks = tl.cdiv(position, CHUNK)
     if THREADS > 0:  # noqa: SIM102 (decided when compiling, the other when running)
         if split < chunks:
-            chunk = past + split * CHUNK * 2 * HALF
-            prefetch(keys_ptr + chunk, 0, 1, CHUNK * 2 * HALF, THREADS)
-            prefetch(values_ptr + chunk, 0, 1, CHUNK * 2 * HALF, THREADS)
+            begin = past + split * CHUNK * 2 * HALF
+            prefetch(keys_ptr + begin, 0, 1, CHUNK * 2 * HALF, THREADS)
+            prefetch(values_ptr + begin, 0, 1, CHUNK * 2 * HALF, THREADS)
     follow(CHAINED)
     working = tl.maximum(tl.minimum(chunks, SPLITS), 1)
     if split < working:

@@ -163,9 +163,8 @@ class PredictorSteps:
                 )  # fmt: skip
 
             fused.layers(attend)
-            head, last = predictor.heads[group - 1], fused.x[1::2] if fused is pair else fused.x
-            tile = tile_for((*head.shape, STORE), count, head.dtype) if self._tiled else None
-            fused.head(tile, last, head, logits)
+            last = fused.x[1::2] if fused is pair else fused.x
+            fused.head(last, predictor.heads[group - 1], logits)
             table = predictor.tables[group] if group < groups - 1 else None
             draw_next(logits, rows, state.codes, group, table=table, out=single.x)
 
