@@ -15,9 +15,8 @@ from engine.model.rows import Words
 from engine.stages import cuda
 from engine.stages.state import allocate
 from engine.stages.streams import DeviceStreams
-from engine.utterance import Utterance
-from engine.work import ONE_STREAM, Outcome, Stage, Stream
-from tests.engine.staging import Bench, work
+from engine.work import ONE_STREAM, Outcome, Stage, Stream, Work
+from tests.engine.staging import Bench
 
 
 class OneStream:
@@ -94,20 +93,14 @@ class KernelBench(Bench):
             checkpoint, self.state, rows=rows, streams=home, deterministic=deterministic
         )
 
-    @torch.inference_mode()
-    def run(self, stage: Stage, utterances: Sequence[Utterance]) -> list[Outcome]:
-        launch = {
+    def launch(self, stage: Stage, works: Sequence[Work]) -> list[Outcome]:
+        run = {
             Stage.PREFILL: self.generation.prefill,
             Stage.TALKER: self.generation.step,
             Stage.PREDICTOR: self.generation.frame,
         }[stage]
-        begins = stage is Stage.PREDICTOR and not utterances[0].frame
-        works = [work(each, stage) for each in utterances]
-        ticket = launch(works, self.first if begins else Stream.MAIN)
+        begins = stage is Stage.PREDICTOR and not works[0].utterance.frame
+        ticket = run(works, self.first if begins else Stream.MAIN)
         while not ticket.done():
             ticket.wait(1.0)
-        outcomes = list(ticket.outcomes())
-        for each, outcome in zip(utterances, outcomes, strict=True):
-            each.advance(stage, 1)
-            each.commit(stage, 1, outcome)
-        return outcomes
+        return list(ticket.outcomes())

@@ -61,14 +61,17 @@ class Bench:
         self.talker = TalkerStage(checkpoint, self.state)
         self.predictor = PredictorStage(checkpoint, self.state)
 
-    @torch.inference_mode()
-    def run(self, stage: Stage, utterances: Sequence[Utterance]) -> list[Outcome]:
-        launch = {
+    def launch(self, stage: Stage, works: Sequence[Work]) -> list[Outcome]:
+        run = {
             Stage.PREFILL: self.talker.prefill,
             Stage.TALKER: self.talker.step,
             Stage.PREDICTOR: self.predictor.frame,
         }[stage]
-        outcomes = launch([work(each, stage) for each in utterances])
+        return run(works)
+
+    @torch.inference_mode()
+    def run(self, stage: Stage, utterances: Sequence[Utterance]) -> list[Outcome]:
+        outcomes = self.launch(stage, [work(each, stage) for each in utterances])
         for each, outcome in zip(utterances, outcomes, strict=True):
             each.advance(stage, 1)
             each.commit(stage, 1, outcome)

@@ -106,8 +106,8 @@ def test_a_long_row_is_cut_as_the_sampler_cuts(top_p: float, dtype: torch.dtype)
     size = 2500  # eight warps, and masked at the end
     knobs = tuple(Knobs(0.9, rank, top_p) for rank in (1, 50, 0)) + (Knobs(0.7, 40, 1.0),) * 3
     # No two alike: of equal logits at the threshold of top-p, the sampler keeps some.
-    logits = torch.stack([random(size, seed=row).argsort() for row in range(6)]) / 256
-    logits = (logits.to(dtype) if dtype is torch.float32 else _distinct(logits)).to(DEVICE)
+    order = torch.stack([random(size, seed=row).argsort() for row in range(6)])
+    logits = order / 256 if dtype is torch.float32 else _neighbours(order)
     codes = torch.zeros(len(knobs), 2, 4, dtype=torch.int64, device=DEVICE)
     expected = Sampler(knobs, size, DEVICE).choose(logits.float(), 2, counter(1, 4))
 
@@ -117,10 +117,9 @@ def test_a_long_row_is_cut_as_the_sampler_cuts(top_p: float, dtype: torch.dtype)
     assert torch.equal(codes[:, 0, 2], expected)
 
 
-def _distinct(order: Tensor) -> Tensor:
-    """Turn an order of less than 32,000 into different numbers of bfloat16, neighbours all."""
-    steps = (order * 256).to(torch.int16) + 0x3000
-    return steps.view(torch.bfloat16)
+def _neighbours(order: Tensor) -> Tensor:
+    """Turn an order of less than 16,000 into numbers of bfloat16 that follow each other."""
+    return (order.to(torch.int16) + 0x3000).view(torch.bfloat16)
 
 
 def test_logits_that_are_no_numbers_draw_a_code_that_exists() -> None:
